@@ -10,7 +10,8 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 use futures_util::future::join_all;
 use hapax::seam::random;
-use hapax_store::record::{Change, Moment, StoredRecord};
+use hapax_store::backend::record::{Change, Moment, StoredRecord};
+use hapax_store::backend::times::Timed;
 use hapax_store::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +25,11 @@ type Outcome = Result<(), Option<StoredRecord>>;
 
 impl DynamoDbStore {
     /// Answers a batch: requests for one id one after the other, ids next to each other.
-    pub(crate) async fn each<R: Sync, A: Send>(&self, operation: &Operation<R, A>, requests: &[R]) -> Answers<A> {
+    pub(crate) async fn each<R: Timed + Sync, A: Send>(
+        &self,
+        operation: &Operation<R, A>,
+        requests: &[R],
+    ) -> Answers<A> {
         let deadline = Instant::now() + self.options.timeout;
         let mut of_keys: BTreeMap<&RecordKey, Vec<usize>> = BTreeMap::new();
         for (at, request) in requests.iter().enumerate() {
@@ -39,7 +44,7 @@ impl DynamoDbStore {
         Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect())
     }
 
-    async fn in_turn<R: Sync, A: Send>(
+    async fn in_turn<R: Timed + Sync, A: Send>(
         &self,
         operation: &Operation<R, A>,
         requests: &[R],
@@ -56,49 +61,36 @@ impl DynamoDbStore {
     /// Answers a request. Its first write takes the record to be as it mostly is: there is none for
     /// a mark or a claim, and the caller's own for the end of a claim. If it is not, the service
     /// returns the record with its refusal, and it is decided on that.
-    async fn settle<R: Sync, A: Send>(
+    async fn settle<R: Timed + Sync, A: Send>(
         &self,
         operation: &Operation<R, A>,
         request: &R,
         deadline: Instant,
     ) -> Result<A, StoreError> {
-        let bytes = (operation.result)(request).map_or(0, Vec::len);
-        if bytes > RESULT_BYTES_MAX {
-            let what = format!("a result has at most {RESULT_BYTES_MAX} bytes here, this one has {bytes}");
-            return Err(error(ErrorKind::Misconfigured, what));
-        }
+        request.check()?;
         let key = (operation.key)(request);
         let mut tries = Tries::new(operation.repeats);
         'again: loop {
-            let (update, answer) = (operation.first)(request, self.clock.now());
-            let mut outcome = match self.write(operation.name, key, update, deadline).await {
-                Ok(outcome) => outcome,
-                Err(failure) => {
-                    self.pause(&mut tries, failure, deadline).await?;
-                    continue 'again;
-                }
-            };
-            if outcome.is_ok() {
-                return Ok(answer);
+            let (mut update, mut answer) = (operation.first)(request, self.clock.now());
+            let bytes = update.result_bytes();
+            if bytes > RESULT_BYTES_MAX {
+                let what = format!("a result has at most {RESULT_BYTES_MAX} bytes here, this one has {bytes}");
+                return Err(error(ErrorKind::Misconfigured, what));
             }
-            for _ in 0..ROUNDS_MAX {
-                let Err(stored) = outcome else { break };
-                let at = Moment::of_server(self.clock.now());
-                let (answer, Change::Put(next)) = (match (operation.decide)(stored.as_ref(), request, at) {
-                    (answer, Change::None) => return Ok(answer),
-                    decided => decided,
-                }) else {
-                    break;
-                };
-                let update = Written::whole(&next).only_if(Condition::Still(stored.as_ref()));
-                outcome = match self.write(operation.name, key, update, deadline).await {
+            for _ in 0..=ROUNDS_MAX {
+                let stored = match self.write(operation.name, key, update, deadline).await {
                     Ok(Ok(())) => return Ok(answer),
-                    Ok(changed) => changed,
+                    Ok(Err(stored)) => stored,
                     Err(failure) => {
                         self.pause(&mut tries, failure, deadline).await?;
                         continue 'again;
                     }
                 };
+                let at = Moment::of_server(self.clock.now());
+                let (decided, change) = (operation.decide)(stored.as_ref(), request, at);
+                let Change::Put(next) = change else { return Ok(decided) };
+                update = Written::whole(&next).only_if(Condition::Still(stored.as_ref()));
+                answer = decided;
             }
             let what = format!("{}: the record of {key} has changed each of {ROUNDS_MAX} times", operation.name);
             return Err(error(ErrorKind::Unavailable, what));
@@ -141,9 +133,7 @@ impl DynamoDbStore {
             Some(UpdateItemError::ConditionalCheckFailedException(failed)) => match failed.item().map(item::record) {
                 None => Ok(Err(None)),
                 Some(Ok(stored)) => Ok(Err(Some(stored))),
-                Some(Err(error)) => {
-                    Err(Failure { error: of_key(key, error), effect: errors::Effect::None, may_pass: false })
-                }
+                Some(Err(error)) => Err(Failure::of(of_key(key, error))),
             },
             _ => Err(failure(refused, doing, table)),
         }
@@ -161,7 +151,7 @@ impl DynamoDbStore {
         let busy = || {
             let what =
                 format!("{doing}: expected a turn within {:?}, with so many requests under way", self.options.timeout);
-            Failure { error: error(ErrorKind::Unavailable, what), effect: errors::Effect::None, may_pass: false }
+            Failure::of(error(ErrorKind::Unavailable, what))
         };
         let Ok(Ok(_turn)) = tokio::time::timeout(left(), self.turns.acquire()).await else { return Err(busy()) };
         let limit = self.options.try_timeout.min(left());

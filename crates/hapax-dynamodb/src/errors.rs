@@ -25,6 +25,13 @@ pub(crate) struct Failure {
     pub(crate) may_pass: bool,
 }
 
+impl Failure {
+    /// An error of a try that had no effect, and that another try would get as well.
+    pub(crate) fn of(error: StoreError) -> Self {
+        Failure { error, effect: Effect::None, may_pass: false }
+    }
+}
+
 /// The effect that a failed try may have had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {

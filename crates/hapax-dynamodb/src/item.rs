@@ -16,7 +16,7 @@ use crate::errors::corrupt;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use hapax::Timestamp;
-use hapax_store::record::{State, StoredRecord};
+use hapax_store::backend::record::{State, StoredRecord};
 use hapax_store::{Fingerprint, RecordKey, Scope, StoreError, StoredId};
 use std::collections::HashMap;
 use std::time::Duration;

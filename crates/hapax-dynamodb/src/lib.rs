@@ -38,8 +38,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use clock::SystemClock;
 use hapax::Clock;
-use hapax_store::record;
-use hapax_store::times::Sound;
+use hapax_store::backend::record;
 use hapax_store::*;
 use tokio::sync::Semaphore;
 
@@ -169,9 +168,7 @@ impl Store for DynamoDbStore {
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
-        let asked = Sound::of(marks);
-        let answers = self.each(&operations::MARK, asked.requests()).await;
-        asked.answers(answers)
+        self.each(&operations::MARK, marks).await
     }
 
     async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
@@ -179,15 +176,11 @@ impl Store for DynamoDbStore {
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        let asked = Sound::of(claims);
-        let answers = self.each(&operations::CLAIM, asked.requests()).await;
-        asked.answers(answers)
+        self.each(&operations::CLAIM, claims).await
     }
 
     async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
-        let asked = Sound::of(completions);
-        let answers = self.each(&operations::COMPLETE, asked.requests()).await;
-        asked.answers(answers)
+        self.each(&operations::COMPLETE, completions).await
     }
 
     async fn release(&self, holds: &[Hold]) -> Answers<Held> {
@@ -195,15 +188,11 @@ impl Store for DynamoDbStore {
     }
 
     async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
-        let asked = Sound::of(failures);
-        let answers = self.each(&operations::FAIL, asked.requests()).await;
-        asked.answers(answers)
+        self.each(&operations::FAIL, failures).await
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        let asked = Sound::of(renewals);
-        let answers = self.each(&operations::RENEW, asked.requests()).await;
-        asked.answers(answers)
+        self.each(&operations::RENEW, renewals).await
     }
 
     async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
@@ -211,9 +200,7 @@ impl Store for DynamoDbStore {
     }
 
     async fn record(&self, records: &[Record]) -> Answers<()> {
-        let asked = Sound::of(records);
-        let answers = self.each(&operations::RECORD, asked.requests()).await;
-        asked.answers(answers)
+        self.each(&operations::RECORD, records).await
     }
 
     async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {

@@ -5,7 +5,7 @@ use crate::item::{CLAIMED, COMPLETED, FAILED};
 use crate::tries::Repeats;
 use crate::update::{Condition, Field, Token, Update, Written};
 use hapax::Timestamp;
-use hapax_store::record::{self, Change, Moment, StoredRecord};
+use hapax_store::backend::record::{self, Change, Moment, StoredRecord};
 use hapax_store::*;
 
 /// A kind of request `R`, answered by `A`.
@@ -18,8 +18,6 @@ pub(crate) struct Operation<R, A> {
     /// The decision: the answer, and the change of the record.
     pub(crate) decide: fn(Option<&StoredRecord>, &R, Moment) -> (A, Change),
     pub(crate) repeats: Repeats,
-    /// The result that comes with a request, for its size.
-    pub(crate) result: fn(&R) -> Option<&Vec<u8>>,
 }
 
 pub(crate) const MARK: Operation<Mark, Marked> = Operation {
@@ -39,7 +37,6 @@ pub(crate) const MARK: Operation<Mark, Marked> = Operation {
     decide: record::mark,
     // The attempt tells that the earlier try was this one.
     repeats: Repeats::Always,
-    result: |_| None,
 };
 
 pub(crate) const UNMARK: Operation<Unmark, Unmarked> = Operation {
@@ -48,7 +45,6 @@ pub(crate) const UNMARK: Operation<Unmark, Unmarked> = Operation {
     first: |mark, now| (over(now).only_if(Condition::Marked { now, attempt: mark.attempt }), Unmarked::Done),
     decide: record::unmark,
     repeats: Repeats::IfNotDone,
-    result: |_| None,
 };
 
 pub(crate) const CLAIM: Operation<ClaimRequest, Claimed> = Operation {
@@ -68,7 +64,6 @@ pub(crate) const CLAIM: Operation<ClaimRequest, Claimed> = Operation {
     },
     decide: record::claim,
     repeats: Repeats::Always,
-    result: |_| None,
 };
 
 pub(crate) const COMPLETE: Operation<Completion, Held> = Operation {
@@ -88,7 +83,6 @@ pub(crate) const COMPLETE: Operation<Completion, Held> = Operation {
     decide: record::complete,
     // The token tells that the claim was completed by the earlier try.
     repeats: Repeats::Always,
-    result: |completion| completion.result.as_ref(),
 };
 
 pub(crate) const RELEASE: Operation<Hold, Held> = Operation {
@@ -97,7 +91,6 @@ pub(crate) const RELEASE: Operation<Hold, Held> = Operation {
     first: |hold, now| (over(now).only_if(Condition::Held { now, token: hold.token }), Held::Done),
     decide: record::release,
     repeats: Repeats::IfNotDone,
-    result: |_| None,
 };
 
 pub(crate) const FAIL: Operation<ClaimFailure, Held> = Operation {
@@ -110,7 +103,6 @@ pub(crate) const FAIL: Operation<ClaimFailure, Held> = Operation {
     },
     decide: record::fail,
     repeats: Repeats::IfNotDone,
-    result: |_| None,
 };
 
 pub(crate) const RENEW: Operation<Renewal, Held> = Operation {
@@ -128,7 +120,6 @@ pub(crate) const RENEW: Operation<Renewal, Held> = Operation {
     },
     decide: record::renew,
     repeats: Repeats::Always,
-    result: |_| None,
 };
 
 pub(crate) const RECORD: Operation<Record, ()> = Operation {
@@ -149,7 +140,6 @@ pub(crate) const RECORD: Operation<Record, ()> = Operation {
     },
     decide: |stored, record, at| ((), Change::Put(StoredRecord::recorded(stored, record, at))),
     repeats: Repeats::Always,
-    result: |record| record.result.as_ref(),
 };
 
 pub(crate) const FORGET: Operation<RecordKey, bool> = Operation {
@@ -158,7 +148,6 @@ pub(crate) const FORGET: Operation<RecordKey, bool> = Operation {
     first: |_, now| (over(now).only_if(Condition::Counts { now }), true),
     decide: |stored, _, at| record::forget(stored, at),
     repeats: Repeats::IfNotDone,
-    result: |_| None,
 };
 
 /// Returns the remainder of a record that ends now: its token.

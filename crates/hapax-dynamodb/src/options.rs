@@ -1,7 +1,8 @@
 //! The options of a store.
 
 use crate::errors::BACKEND;
-use hapax_store::{StoreError, option};
+use hapax_store::StoreError;
+use hapax_store::backend::option;
 use std::time::Duration;
 
 /// Options for a [`DynamoDbStore`](crate::DynamoDbStore).

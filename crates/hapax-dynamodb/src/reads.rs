@@ -2,12 +2,12 @@
 
 use crate::DynamoDbStore;
 use crate::calls::record_of;
-use crate::errors::{self, error, failure};
+use crate::errors::{self, Failure, error, failure};
 use crate::item::{self, ATTEMPT, FINGERPRINT, ID, Item, SCOPE, STATE, TOKEN, UNTIL};
 use crate::tries::{Repeats, Tries};
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use futures_util::future::join_all;
-use hapax_store::record::{Moment, StoredRecord};
+use hapax_store::backend::record::{Moment, StoredRecord};
 use hapax_store::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tokio::time::Instant;
@@ -83,12 +83,11 @@ impl DynamoDbStore {
         &self,
         keys: &BTreeSet<&RecordKey>,
         deadline: Instant,
-    ) -> Result<(HashMap<RecordKey, Item>, BTreeSet<RecordKey>), errors::Failure> {
+    ) -> Result<(HashMap<RecordKey, Item>, BTreeSet<RecordKey>), Failure> {
         let table = &self.options.table;
         let keys = keys.iter().map(|key| item::key(key)).collect();
         let wanted = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
-        let invalid = |error: StoreError| errors::Failure { error, effect: errors::Effect::None, may_pass: false };
-        let wanted = wanted.map_err(|wrong| invalid(error(ErrorKind::Misconfigured, wrong.to_string())))?;
+        let wanted = wanted.map_err(|wrong| Failure::of(error(ErrorKind::Misconfigured, wrong.to_string())))?;
         let request = self.client.batch_get_item().request_items(table, wanted);
         let answered = self.in_time("look up", deadline, request.send()).await?;
         let mut answer = answered.map_err(|error| failure(error, "look up", table))?;
@@ -96,7 +95,7 @@ impl DynamoDbStore {
         let left_out = left_out.iter().flat_map(|left_out| left_out.keys()).map(item::key_of).collect::<Result<_, _>>();
         let items = answer.responses.take().unwrap_or_default().remove(table).unwrap_or_default();
         let items = items.into_iter().map(|item| Ok((item::key_of(&item)?, item))).collect::<Result<_, StoreError>>();
-        Ok((items.map_err(invalid)?, left_out.map_err(invalid)?))
+        Ok((items.map_err(Failure::of)?, left_out.map_err(Failure::of)?))
     }
 
     /// Returns a page of the table's records, without their results.
@@ -131,9 +130,7 @@ impl DynamoDbStore {
         for item in answer.items() {
             let key = item::key_of(item)?;
             let stored = record_of(item, &key)?;
-            if now < stored.until {
-                listing.listed.push(Listed::new(key, stored.state(), stored.until.since(now)));
-            }
+            listing.listed.extend(stored.listed(key, now));
         }
         let next = answer.last_evaluated_key().map(item::key_of).transpose()?;
         listing.next = next.map(|key| Cursor(key.to_stored()));

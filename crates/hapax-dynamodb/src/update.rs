@@ -4,7 +4,7 @@ use crate::item::{self, *};
 use aws_sdk_dynamodb::types::AttributeValue;
 use hapax::Timestamp;
 use hapax_store::Fingerprint;
-use hapax_store::record::{State, StoredRecord};
+use hapax_store::backend::record::{State, StoredRecord};
 use std::collections::HashMap;
 
 /// The part of a record that a write sets, removes or leaves as it is.
@@ -129,6 +129,14 @@ impl<T> Field<T> {
 }
 
 impl Update {
+    /// The size of the result that it writes.
+    pub(crate) fn result_bytes(&self) -> usize {
+        match self.values.get(&format!(":{RESULT}")) {
+            Some(AttributeValue::B(result)) => result.as_ref().len(),
+            _ => 0,
+        }
+    }
+
     fn name(&mut self, name: &'static str) -> String {
         let placeholder = format!("#{name}");
         self.names.insert(placeholder.clone(), name.to_owned());

@@ -1,14 +1,17 @@
 //! The buckets on disk: the database that the thread owns.
 
+use super::FjallOptions;
 use super::buckets::{self, Row};
 use super::directory;
 use fjall::compaction::Leveled;
 use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
 use fjall::{Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
-use hapax::{Clock, Timestamp};
-use hapax_store::committer::{CommitError, Database, Durability, Place, Put, Time};
-use hapax_store::record::StoredRecord;
-use hapax_store::{Cursor, ErrorKind, Expired, Listed, Listing, RecordKey, StoreError, codec};
+use hapax::Timestamp;
+use hapax::seam::MonotonicClock;
+use hapax_store::backend::codec;
+use hapax_store::backend::committer::{CommitError, Database, Durability, Place, Put, Time};
+use hapax_store::backend::record::StoredRecord;
+use hapax_store::{Cursor, ErrorKind, Expired, Listed, Listing, RecordKey, StoreError};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,15 +29,6 @@ const FILES_TO_MERGE: u8 = 8;
 /// The time that closing waits for the last bucket's file: without it the next opening replays a
 /// log.
 const CLOSING: Duration = Duration::from_secs(5);
-
-pub(super) struct Opening {
-    pub(super) path: PathBuf,
-    pub(super) durability: Durability,
-    pub(super) bucket: Option<Duration>,
-    pub(super) cache_bytes: u64,
-    pub(super) must_exist: bool,
-    pub(super) clock: Box<dyn Clock>,
-}
 
 pub struct Buckets {
     path: PathBuf,
@@ -58,10 +52,9 @@ struct Bucket {
 }
 
 impl Buckets {
-    pub(super) fn open(opening: Opening) -> Result<Self, StoreError> {
-        let Opening { path, durability, bucket, cache_bytes, must_exist, clock } = opening;
-        directory::prepare(&path, must_exist)?;
-        let opened = fjall::Database::builder(&path).cache_size(cache_bytes).open();
+    pub(super) fn open(path: PathBuf, options: FjallOptions) -> Result<Self, StoreError> {
+        directory::prepare(&path, options.must_exist)?;
+        let opened = fjall::Database::builder(&path).cache_size(options.cache_bytes).open();
         let database = opened.map_err(|error| directory::failed(error, &path, "opening it"))?;
         let place = directory::place(&path)?;
         let mut numbers = Vec::new();
@@ -75,11 +68,13 @@ impl Buckets {
         }
         let seen = buckets.iter().map(|bucket| bucket.row.seen).max().unwrap_or_default();
         let spent = buckets.iter().map(|bucket| bucket.row.spent()).max().unwrap_or_default();
-        let persist = match durability {
+        let persist = match options.durability {
             Durability::Disk => PersistMode::SyncData,
             Durability::System => PersistMode::Buffer,
         };
-        Ok(Buckets { path, place, database, buckets, persist, bucket, time: Time::new(clock, seen), spent })
+        let clock = options.clock.unwrap_or_else(|| Box::new(MonotonicClock::since_epoch(Duration::ZERO)));
+        let time = Time::new(clock, seen);
+        Ok(Buckets { path, place, database, buckets, persist, bucket: options.bucket, time, spent })
     }
 
     /// Opens an existing bucket. A bucket without a row was being made, and is the newest: it is
@@ -100,8 +95,7 @@ impl Buckets {
         let row = keyspace.get(ROW_KEY).map_err(failed)?;
         let has_row = row.is_some();
         let row = match row {
-            Some(row) => Row::decode(&row, super::BACKEND)
-                .map_err(|error| StoreError::caused(error.kind(), super::BACKEND, path.display().to_string(), error))?,
+            Some(row) => Row::decode(&row, super::BACKEND).map_err(|error| directory::at(path, error))?,
             None if is_newest && keyspace.is_empty().map_err(failed)? => Row::new(Timestamp::default()),
             None => {
                 let wrong = format!("{}: bucket {number} has no row that says until when it counts", path.display());
@@ -182,9 +176,7 @@ impl Buckets {
     fn listed(&self, number: u64, key: &[u8], now: Timestamp) -> Result<Option<Listed>, StoreError> {
         match self.find(key)? {
             // A later copy is reported from its own bucket.
-            Some((current, kept)) if current == number && now < kept.until => {
-                Ok(Some(Listed::new(RecordKey::from_stored(key)?, kept.state(), kept.until.since(now))))
-            }
+            Some((current, kept)) if current == number => Ok(kept.listed(RecordKey::from_stored(key)?, now)),
             _ => Ok(None),
         }
     }

@@ -1,7 +1,7 @@
 //! The directory: checks that it is a store's, and translates errors about it.
 
 use super::BACKEND;
-use hapax_store::committer::Place;
+use hapax_store::backend::committer::Place;
 use hapax_store::{ErrorKind, StoreError};
 use std::fs::{self, File};
 use std::io;
@@ -86,7 +86,8 @@ pub(super) fn check(place: &Place, path: &Path) -> Result<(), StoreError> {
     place.check().map_err(|error| at(path, error))
 }
 
-fn at(path: &Path, error: StoreError) -> StoreError {
+/// Adds the directory to an error.
+pub(super) fn at(path: &Path, error: StoreError) -> StoreError {
     StoreError::caused(error.kind(), BACKEND, path.display().to_string(), error)
 }
 

@@ -8,10 +8,9 @@ mod directory;
 #[doc(hidden)]
 pub mod fuzzing;
 
-use database::{Buckets, Opening};
+use database::Buckets;
 use hapax::Clock;
-use hapax::seam::MonotonicClock;
-use hapax_store::committer::{Committed, Committer, Durability};
+use hapax_store::backend::committer::{Committed, Committer, Durability};
 use hapax_store::{ErrorKind, Limits, StoreError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -170,15 +169,13 @@ impl FjallOptions {
     ///
     /// [`ErrorKind::Conflict`] if it is open elsewhere; the others are those of [`FjallStore`].
     pub async fn open(self, path: impl AsRef<Path>) -> Result<FjallStore, StoreError> {
-        let FjallOptions { durability, bucket, cache_bytes, must_exist, clock } = self;
-        if bucket.is_some_and(|bucket| bucket.is_zero()) {
+        if self.bucket.is_some_and(|bucket| bucket.is_zero()) {
             let wrong = "a bucket covers some time, not none";
             return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, wrong));
         }
-        let clock = clock.unwrap_or_else(|| Box::new(MonotonicClock::since_epoch(Duration::ZERO)));
         let path = path.as_ref().to_path_buf();
-        let opening = Opening { path: path.clone(), durability, bucket, cache_bytes, must_exist, clock };
-        let committer = Committer::start(path.display().to_string(), || Buckets::open(opening)).await?;
+        let directory = path.clone();
+        let committer = Committer::start(path.display().to_string(), || Buckets::open(directory, self)).await?;
         Ok(FjallStore { path, committer })
     }
 }

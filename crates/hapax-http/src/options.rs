@@ -3,8 +3,9 @@
 use super::{IDEMPOTENCY_KEY, fingerprint};
 use crate::limits::quota::{Amounts, Limits};
 use crate::response::problem_details::ResponseFn;
-use hapax_store::times::HUNDRED_YEARS;
-use hapax_store::{Fingerprint, StoreError, option};
+use hapax_store::backend::option;
+use hapax_store::backend::times::HUNDRED_YEARS;
+use hapax_store::{Fingerprint, StoreError};
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
 use std::sync::Arc;

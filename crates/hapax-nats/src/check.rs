@@ -2,7 +2,7 @@
 
 use crate::{JetStreamOptions, NatsError};
 use async_nats::jetstream::consumer::{AckPolicy, Config};
-use hapax_store::option;
+use hapax_store::backend::option;
 use std::fmt::Debug;
 use std::time::Duration;
 

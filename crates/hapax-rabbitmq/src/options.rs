@@ -1,7 +1,7 @@
 //! The options of a source.
 
 use crate::RabbitMqError;
-use hapax_store::option;
+use hapax_store::backend::option;
 use std::fmt::Debug;
 use std::time::Duration;
 

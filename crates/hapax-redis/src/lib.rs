@@ -22,12 +22,9 @@ pub use streams::{RedisStream, RedisStreamError, RedisStreamOptions, StreamEntry
 
 use cluster::keys::Keys;
 use cluster::servers::Servers;
-use hapax_store::times::Sound;
-use hapax_store::{RecordKey, Store, StoreError, *};
-use records::Tail;
+use hapax_store::*;
 use resp::scripts::Scripts;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Records in a Redis (6.0 or later) or Valkey server, or in a cluster of them.
 ///
@@ -179,111 +176,5 @@ impl std::fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let nodes: Vec<String> = self.servers.nodes().iter().map(|node| node.address().to_owned()).collect();
         f.debug_struct("RedisStore").field("nodes", &nodes).field("keys", &self.keys).finish_non_exhaustive()
-    }
-}
-
-impl Store for RedisStore {
-    fn backend(&self) -> &'static str {
-        resp::errors::BACKEND
-    }
-
-    fn limits(&self) -> Limits {
-        Limits::batches_of(1_024).under_way(4)
-    }
-
-    /// Returns, in a cluster, the number of the master that owns the key's slot as far as is known.
-    /// Otherwise 0.
-    fn node_of(&self, key: &RecordKey) -> u32 {
-        if !self.servers.in_cluster() {
-            return 0;
-        }
-        self.servers.number_of(self.keys.slot_of(key))
-    }
-
-    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
-        let asked = Sound::of(marks);
-        let answers = self.mark_each(asked.requests()).await;
-        asked.answers(answers)
-    }
-
-    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
-        self.unmark_each(marks).await
-    }
-
-    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        let asked = Sound::of(claims);
-        let answers = self.claim_each(asked.requests()).await;
-        asked.answers(answers)
-    }
-
-    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
-        let asked = Sound::of(completions);
-        let completions = asked.requests();
-        fn rest(completion: &Completion) -> (u64, Tail<'_>) {
-            (resp::value::expiry_ms(completion.retention), Some(completion.result.as_deref()))
-        }
-        let answers = self.hold("complete", completions, |completion| &completion.hold, rest).await;
-        asked.answers(answers)
-    }
-
-    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
-        self.hold("release", holds, |hold| hold, |_| (0, None)).await
-    }
-
-    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
-        let asked = Sound::of(failures);
-        let failures = asked.requests();
-        let retry_after_ms = |failure: &ClaimFailure| match failure.retry_after {
-            Duration::ZERO => 0, // the script releases it
-            retry_after => resp::value::expiry_ms(retry_after),
-        };
-        let answers =
-            self.hold("fail", failures, |failure| &failure.hold, |failure| (retry_after_ms(failure), None)).await;
-        asked.answers(answers)
-    }
-
-    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        let asked = Sound::of(renewals);
-        let renewals = asked.requests();
-        let answers = self
-            .hold("renew", renewals, |renewal| &renewal.hold, |renewal| (resp::value::expiry_ms(renewal.lease), None))
-            .await;
-        asked.answers(answers)
-    }
-
-    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
-        self.look_up_each(keys).await
-    }
-
-    async fn record(&self, records: &[Record]) -> Answers<()> {
-        let asked = Sound::of(records);
-        let answers = self.record_each(asked.requests()).await;
-        asked.answers(answers)
-    }
-
-    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
-        self.forget_each(keys).await
-    }
-
-    /// Checks the servers, so that losses are noticed; see [`RedisStore::emptied`]. They remove
-    /// expired records by themselves.
-    async fn expire(&self, _limit: usize) -> Result<Expired, StoreError> {
-        self.servers.check().await;
-        Ok(Expired::default())
-    }
-
-    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
-        self.page(from, limit).await.map(Page::of)
-    }
-}
-
-impl Inspect for RedisStore {
-    async fn inspect(&self, keys: &[RecordKey]) -> Answers<Option<Inspected>> {
-        self.inspect_each(keys).await
-    }
-
-    /// As the server's `SCAN`, it may return a record twice while it makes room for more.
-    async fn list(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
-        self.page(from, limit).await
     }
 }

@@ -4,16 +4,36 @@ use super::RedisStore;
 use super::batch::Calls;
 use crate::resp::answers::{self, Found, unexpected};
 use crate::resp::commands::Commands;
+use crate::resp::errors::BACKEND;
 use crate::resp::reply::Reply;
 use crate::resp::value::{self, Value};
+use hapax_store::backend::times::{Sound, Timed};
 use hapax_store::*;
 use std::ops::Range;
+use std::time::Duration;
 
 /// The approximate size of a command without the key and the value.
 const WORDS: usize = 80;
 
-impl RedisStore {
-    pub(super) async fn mark_each(&self, marks: &[Mark]) -> Answers<Marked> {
+impl Store for RedisStore {
+    fn backend(&self) -> &'static str {
+        BACKEND
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::batches_of(1_024).under_way(4)
+    }
+
+    /// Returns, in a cluster, the number of the master that owns the key's slot as far as is known.
+    /// Otherwise 0.
+    fn node_of(&self, key: &RecordKey) -> u32 {
+        if !self.servers.in_cluster() {
+            return 0;
+        }
+        self.servers.number_of(self.keys.slot_of(key))
+    }
+
+    async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
         let set = |mark: &Mark, commands: &mut Commands| {
             commands.written(b"*6\r\n$3\r\nSET\r\n");
             let name = self.keys.write(&mark.key, commands);
@@ -49,7 +69,7 @@ impl RedisStore {
         Ok(marked.collect())
     }
 
-    pub(super) async fn unmark_each(&self, marks: &[Unmark]) -> Answers<Unmarked> {
+    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
         let calls = Calls {
             key: |mark: &Unmark, commands: &mut Commands| self.keys.write(&mark.key, commands),
             first: (0, |_: &mut Commands| {}),
@@ -65,7 +85,7 @@ impl RedisStore {
         self.servers.scripted(&self.scripts.unmark, marks, calls, answer).await
     }
 
-    pub(super) async fn claim_each(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
+    async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
         let calls = Calls {
             key: |claim: &ClaimRequest, commands: &mut Commands| self.keys.write(&claim.key, commands),
             first: (0, |_: &mut Commands| {}),
@@ -75,9 +95,101 @@ impl RedisStore {
                 commands.number(value::expiry_ms(claim.lease));
             }),
         };
-        self.servers.scripted(&self.scripts.claim, claims, calls, answers::claimed).await
+        let asked = Sound::of(claims);
+        let answers = self.servers.scripted(&self.scripts.claim, asked.requests(), calls, answers::claimed).await;
+        asked.answers(answers)
     }
 
+    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
+        fn rest(completion: &Completion) -> (u64, Tail<'_>) {
+            (value::expiry_ms(completion.retention), Some(completion.result.as_deref()))
+        }
+        self.hold("complete", completions, |completion| &completion.hold, rest).await
+    }
+
+    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
+        self.hold("release", holds, |hold| hold, |_| (0, None)).await
+    }
+
+    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
+        let retry_after_ms = |failure: &ClaimFailure| match failure.retry_after {
+            Duration::ZERO => 0, // the script releases it
+            retry_after => value::expiry_ms(retry_after),
+        };
+        self.hold("fail", failures, |failure| &failure.hold, |failure| (retry_after_ms(failure), None)).await
+    }
+
+    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
+        let lease_ms = |renewal: &Renewal| value::expiry_ms(renewal.lease);
+        self.hold("renew", renewals, |renewal| &renewal.hold, |renewal| (lease_ms(renewal), None)).await
+    }
+
+    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
+        let key = |key: &RecordKey, commands: &mut Commands| self.keys.write(key, commands);
+        let known = |_: &RecordKey, found: Found<'_>| match found {
+            None => Ok(Known::Unknown),
+            Some((value, left)) => Ok(Value::decode(value)?.known(left)),
+        };
+        self.look(keys, -1, key, known).await
+    }
+
+    async fn record(&self, records: &[Record]) -> Answers<()> {
+        let set = |record: &Record, commands: &mut Commands| {
+            commands.written(b"*5\r\n$3\r\nSET\r\n");
+            let name = self.keys.write(&record.key, commands);
+            commands.word(&value::recorded(record.fingerprint, record.result.as_deref()));
+            commands.written(b"$2\r\nPX\r\n");
+            commands.number(value::expiry_ms(record.retention));
+            name
+        };
+        let answer = |reply: Reply<'_>| match reply {
+            Reply::Word(b"OK") => Ok(()),
+            other => Err(unexpected("SET", other)),
+        };
+        self.each(records, set, answer).await
+    }
+
+    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
+        let unlink = |key: &RecordKey, commands: &mut Commands| {
+            commands.written(b"*2\r\n$6\r\nUNLINK\r\n");
+            self.keys.write(key, commands)
+        };
+        let answer = |reply: Reply<'_>| match reply {
+            Reply::Int(count) => Ok(count > 0),
+            other => Err(unexpected("UNLINK", other)),
+        };
+        self.each(keys, unlink, answer).await
+    }
+
+    /// Checks the servers, so that losses are noticed; see [`RedisStore::emptied`]. They remove
+    /// expired records by themselves.
+    async fn expire(&self, _limit: usize) -> Result<Expired, StoreError> {
+        self.servers.check().await;
+        Ok(Expired::default())
+    }
+
+    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
+        self.page(from, limit).await.map(Page::of)
+    }
+}
+
+impl Inspect for RedisStore {
+    async fn inspect(&self, keys: &[RecordKey]) -> Answers<Option<Inspected>> {
+        let key = |key: &RecordKey, commands: &mut Commands| self.keys.write(key, commands);
+        let inspected = |_: &RecordKey, found: Found<'_>| match found {
+            None => Ok(None),
+            Some((value, left)) => value::inspected(value, left).map(Some),
+        };
+        self.look(keys, -1, key, inspected).await
+    }
+
+    /// As the server's `SCAN`, it may return a record twice while it makes room for more.
+    async fn list(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
+        self.page(from, limit).await
+    }
+}
+
+impl RedisStore {
     /// Reads the stored value, up to a byte (-1: all of it), and its remaining time.
     pub(super) async fn look<R: Sync, A: Send>(
         &self,
@@ -96,7 +208,7 @@ impl RedisStore {
     }
 
     /// Ends or extends claims: token, milliseconds and the last part of the value of each.
-    pub(super) async fn hold<R: Sync>(
+    async fn hold<R: Timed + Sync>(
         &self,
         what: &'static str,
         requests: &[R],
@@ -122,55 +234,22 @@ impl RedisStore {
             Reply::Int(0) => Ok(Held::Lost),
             other => Err(unexpected("a claim's end", other)),
         };
-        self.servers.scripted(&self.scripts.hold, requests, calls, answer).await
-    }
-
-    pub(super) async fn look_up_each(&self, keys: &[RecordKey]) -> Answers<Known> {
-        let key = |key: &RecordKey, commands: &mut Commands| self.keys.write(key, commands);
-        let known = |_: &RecordKey, found: Found<'_>| match found {
-            None => Ok(Known::Unknown),
-            Some((value, left)) => Ok(Value::decode(value)?.known(left)),
-        };
-        self.look(keys, -1, key, known).await
-    }
-
-    pub(super) async fn record_each(&self, records: &[Record]) -> Answers<()> {
-        let set = |record: &Record, commands: &mut Commands| {
-            commands.written(b"*5\r\n$3\r\nSET\r\n");
-            let name = self.keys.write(&record.key, commands);
-            commands.word(&value::recorded(record.fingerprint, record.result.as_deref()));
-            commands.written(b"$2\r\nPX\r\n");
-            commands.number(value::expiry_ms(record.retention));
-            name
-        };
-        let answer = |reply: Reply<'_>| match reply {
-            Reply::Word(b"OK") => Ok(()),
-            other => Err(unexpected("SET", other)),
-        };
-        self.each(records, set, answer).await
-    }
-
-    pub(super) async fn forget_each(&self, keys: &[RecordKey]) -> Answers<bool> {
-        let unlink = |key: &RecordKey, commands: &mut Commands| {
-            commands.written(b"*2\r\n$6\r\nUNLINK\r\n");
-            self.keys.write(key, commands)
-        };
-        let answer = |reply: Reply<'_>| match reply {
-            Reply::Int(count) => Ok(count > 0),
-            other => Err(unexpected("UNLINK", other)),
-        };
-        self.each(keys, unlink, answer).await
+        let asked = Sound::of(requests);
+        let answers = self.servers.scripted(&self.scripts.hold, asked.requests(), calls, answer).await;
+        asked.answers(answers)
     }
 
     /// Sends one command for each request. `write` writes it, and returns the position of its key.
-    async fn each<R: Sync, A: Send>(
+    async fn each<R: Timed + Sync, A: Send>(
         &self,
         requests: &[R],
         write: impl Fn(&R, &mut Commands) -> Range<usize> + Send,
         answer: impl Fn(Reply<'_>) -> Result<A, StoreError> + Send + Sync,
     ) -> Answers<A> {
+        let asked = Sound::of(requests);
+        let requests = asked.requests();
         if requests.is_empty() {
-            return Ok(vec![]);
+            return asked.answers(Ok(vec![]));
         }
         let mut commands = Commands::with_capacity(requests.len(), requests.len() * 2 * WORDS);
         for request in requests {
@@ -178,9 +257,10 @@ impl RedisStore {
             let slot = self.servers.slot(commands.part(key));
             commands.end(slot);
         }
-        self.servers.ask(commands, None, |_, reply| answer(reply)).await
+        let answers = self.servers.ask(commands, None, |_, reply| answer(reply)).await;
+        asked.answers(answers)
     }
 }
 
 /// The last part of a completion's value, of a claim that is completed: its result, if it has one.
-pub(super) type Tail<'r> = Option<Option<&'r [u8]>>;
+type Tail<'r> = Option<Option<&'r [u8]>>;

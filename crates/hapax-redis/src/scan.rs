@@ -57,15 +57,6 @@ impl RedisStore {
         Ok(page)
     }
 
-    /// Looks at whole values.
-    pub(super) async fn inspect_each(&self, keys: &[RecordKey]) -> Answers<Option<Inspected>> {
-        let key = |key: &RecordKey, commands: &mut Commands| self.keys.write(key, commands);
-        let inspected = |_: &RecordKey, found: answers::Found<'_>| {
-            found.map(|(value, left)| value::inspected(value, left)).transpose()
-        };
-        self.look(keys, -1, key, inspected).await
-    }
-
     async fn names(&self, node: &Arc<Node>, cursor: u64, limit: usize) -> Result<(u64, Vec<Vec<u8>>), StoreError> {
         let mut scan = Commands::default();
         scan.begin(8);

@@ -1,11 +1,13 @@
 //! The connection: the database that the thread owns.
 
 use super::table::SqliteTable;
-use super::{BACKEND, failed};
-use hapax::{Clock, Timestamp};
-use hapax_store::committer::{CommitError, Database, Durability, Place, Put, Time};
-use hapax_store::record::StoredRecord;
-use hapax_store::{Cursor, ErrorKind, Expired, Listed, Listing, RecordKey, StoreError, codec};
+use super::{BACKEND, SqliteOptions, failed};
+use hapax::Timestamp;
+use hapax::seam::MonotonicClock;
+use hapax_store::backend::codec;
+use hapax_store::backend::committer::{CommitError, Database, Durability, Place, Put, Time};
+use hapax_store::backend::record::StoredRecord;
+use hapax_store::{Cursor, ErrorKind, Expired, Listing, RecordKey, StoreError};
 use rusqlite::{Connection, OpenFlags, Row, params};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,15 +15,6 @@ use std::time::Duration;
 /// The names of the numbers that the second table holds besides the version.
 const REMOVED_UNTIL: &str = "removed_until";
 const SPENT: &str = "spent";
-
-pub(super) struct Opening {
-    pub(super) path: PathBuf,
-    pub(super) table: SqliteTable,
-    pub(super) durability: Durability,
-    pub(super) busy_timeout: Duration,
-    pub(super) must_exist: bool,
-    pub(super) clock: Box<dyn Clock>,
-}
 
 pub struct Table {
     path: PathBuf,
@@ -38,15 +31,17 @@ pub struct Table {
 }
 
 impl Table {
-    pub(super) fn open(opening: Opening) -> Result<Self, StoreError> {
-        let Opening { path, table, durability, busy_timeout, must_exist, clock } = opening;
-        let existing = must_exist.then_some(&table);
-        let connection = connect(&path, durability, busy_timeout, existing).map_err(|error| at(&path, error))?;
-        let place = Place::of_open(&path, BACKEND).map_err(|error| at(&path, error))?;
+    pub(super) fn open(path: PathBuf, table: SqliteTable, options: SqliteOptions) -> Result<Self, StoreError> {
+        let here = |error| at(&path, error);
+        let connection = connect(&path, &table, &options).map_err(here)?;
+        let place = Place::of_open(&path, BACKEND).map_err(here)?;
+        let execute =
+            |statement| connection.execute_batch(statement).map_err(|error| here(failed(error, "opening it")));
+        execute("BEGIN IMMEDIATE")?;
+        table.create(&connection).map_err(here)?;
+        execute("COMMIT")?;
+        let clock = options.clock.unwrap_or_else(|| Box::new(MonotonicClock::since_epoch(Duration::ZERO)));
         let name = table.name.clone();
-        connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| at(&path, failed(error, "opening it")))?;
-        table.create(&connection).map_err(|error| at(&path, error))?;
-        connection.execute_batch("COMMIT").map_err(|error| at(&path, failed(error, "opening it")))?;
         Ok(Table {
             path,
             place,
@@ -66,13 +61,9 @@ impl Table {
         })
     }
 
-    fn at(&self, error: StoreError) -> StoreError {
-        at(&self.path, error)
-    }
-
     fn execute(&self, statement: &str) -> Result<(), StoreError> {
         let mut statement = self.connection.prepare_cached(statement).map_err(|error| failed(error, "preparing"))?;
-        statement.execute(()).map(|_| ()).map_err(|error| self.at(failed(error, "a transaction")))
+        statement.execute(()).map(|_| ()).map_err(|error| at(&self.path, failed(error, "a transaction")))
     }
 
     /// Writes the records, and the largest token: a record that has it may be overwritten by one
@@ -123,9 +114,7 @@ impl Table {
             if visited == limit {
                 page.next = Some(Cursor(key.to_vec()));
             }
-            if now < kept.until {
-                page.listed.push(Listed::new(RecordKey::from_stored(key)?, kept.state(), kept.until.since(now)));
-            }
+            page.listed.extend(kept.listed(RecordKey::from_stored(key)?, now));
         }
         Ok(page)
     }
@@ -135,7 +124,7 @@ impl Database for Table {
     const BACKEND: &'static str = BACKEND;
 
     fn begin(&mut self, writes: bool) -> Result<(), StoreError> {
-        self.place.check().map_err(|error| self.at(error))?;
+        self.place.check().map_err(|error| at(&self.path, error))?;
         // Takes the lock for writing at once: a transaction that reads first may find that it
         // cannot write.
         self.execute(if writes { "BEGIN IMMEDIATE" } else { "BEGIN DEFERRED" })?;
@@ -146,7 +135,7 @@ impl Database for Table {
             }
             Err(error) => {
                 self.roll_back();
-                return Err(self.at(failed(error, "a transaction")));
+                return Err(at(&self.path, failed(error, "a transaction")));
             }
         }
         Ok(())
@@ -161,28 +150,30 @@ impl Database for Table {
     }
 
     fn read(&mut self, key: &[u8]) -> Result<Option<StoredRecord>, StoreError> {
-        self.table.read(&self.connection, key).map_err(|error| self.at(error))
+        self.table.read(&self.connection, key).map_err(|error| at(&self.path, error))
     }
 
     fn commit(&mut self, puts: Vec<Put>, spent: u64) -> Result<(), CommitError> {
-        let committed = self.write(puts, spent).map_err(|error| self.at(error)).and_then(|()| self.execute("COMMIT"));
+        let committed =
+            self.write(puts, spent).map_err(|error| at(&self.path, error)).and_then(|()| self.execute("COMMIT"));
         committed.map_err(|error| {
             if is_sure(&error) && self.roll_back() { CommitError::Undone(error) } else { CommitError::Broken(error) }
         })?;
         // What is in a file that is gone must not be acknowledged: others do not see it.
-        self.place.check().map_err(|error| CommitError::Broken(self.at(error)))
+        self.place.check().map_err(|error| CommitError::Broken(at(&self.path, error)))
     }
 
     fn expire(&mut self, limit: usize) -> Result<Expired, StoreError> {
         let (now, limit) = (self.now(), i64::try_from(limit.max(1)).unwrap_or(i64::MAX));
-        let removed = self.remove(now, limit).map_err(|error| self.at(failed(error, "removing what has expired")))?;
+        let removed =
+            self.remove(now, limit).map_err(|error| at(&self.path, failed(error, "removing what has expired")))?;
         Ok(Expired::new(removed as u64, removed as i64 == limit))
     }
 
     fn list(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         let now = self.now();
         let after = from.map_or(&[][..], |cursor| &cursor.0);
-        self.page(after, limit.clamp(1, i64::MAX as usize), now).map_err(|error| self.at(error))
+        self.page(after, limit.clamp(1, i64::MAX as usize), now).map_err(|error| at(&self.path, error))
     }
 
     fn close(self) {
@@ -192,23 +183,15 @@ impl Database for Table {
     }
 }
 
-/// Opens the file. If a table is given that must be there already, nothing is made or changed
-/// unless it is.
-fn connect(
-    path: &Path,
-    durability: Durability,
-    busy_timeout: Duration,
-    existing: Option<&SqliteTable>,
-) -> Result<Connection, StoreError> {
+/// Opens the file. If the table must be there already, nothing is made or changed unless it is.
+fn connect(path: &Path, table: &SqliteTable, options: &SqliteOptions) -> Result<Connection, StoreError> {
     let failed = |error| failed(error, "opening it");
     // A path is taken literally: nothing in it is an option.
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    flags.set(OpenFlags::SQLITE_OPEN_CREATE, existing.is_none());
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, !options.must_exist);
     let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-    connection.busy_timeout(busy_timeout).map_err(failed)?;
-    if let Some(table) = existing
-        && table.version(&connection)?.is_none()
-    {
+    connection.busy_timeout(options.busy_timeout).map_err(failed)?;
+    if options.must_exist && table.version(&connection)?.is_none() {
         let wrong = format!("there is no store in it: no table {}", table.name);
         return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, wrong));
     }
@@ -219,7 +202,7 @@ fn connect(
         );
         return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, wrong));
     }
-    let synchronous = match durability {
+    let synchronous = match options.durability {
         Durability::Disk => "FULL",
         Durability::System => "NORMAL",
     };

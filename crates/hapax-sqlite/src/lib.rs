@@ -3,10 +3,9 @@
 mod database;
 mod table;
 
-use database::{Opening, Table};
+use database::Table;
 use hapax::Clock;
-use hapax::seam::MonotonicClock;
-use hapax_store::committer::{Committed, Committer, Durability};
+use hapax_store::backend::committer::{Committed, Committer, Durability};
 use hapax_store::{ErrorKind, Limits, StoreError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -171,12 +170,9 @@ impl SqliteOptions {
     ///
     /// Those of [`SqliteStore`].
     pub async fn open(self, path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
-        let SqliteOptions { table, durability, busy_timeout, must_exist, clock } = self;
-        let table = SqliteTable::new(&table)?;
-        let clock = clock.unwrap_or_else(|| Box::new(MonotonicClock::since_epoch(Duration::ZERO)));
-        let path = path.as_ref().to_path_buf();
-        let opening = Opening { path: path.clone(), table, durability, busy_timeout, must_exist, clock };
-        let committer = Committer::start(path.display().to_string(), || Table::open(opening)).await?;
+        let (table, path) = (SqliteTable::new(&self.table)?, path.as_ref().to_path_buf());
+        let file = path.clone();
+        let committer = Committer::start(path.display().to_string(), || Table::open(file, table, self)).await?;
         Ok(SqliteStore { path, committer })
     }
 }

@@ -2,8 +2,9 @@
 
 use super::{BACKEND, failed};
 use hapax::Timestamp;
-use hapax_store::record::{State, StoredRecord, live};
-use hapax_store::{ErrorKind, Marked, RecordKey, Scope, StoreError, codec, times};
+use hapax_store::backend::record::{State, StoredRecord, live};
+use hapax_store::backend::{codec, times};
+use hapax_store::{ErrorKind, Marked, RecordKey, Scope, StoreError};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::time::Duration;
 

@@ -1,16 +1,40 @@
 //! Metrics of an engine's memory: window, history, long memory.
 
-use hapax::Stats;
+use hapax::{LongMemoryStats, Stats};
 use metrics::{Counter, Gauge, Unit, counter, gauge};
 use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-const BYTES: &str = "hapax_memory_bytes";
-const LIVE: &str = "hapax_window_live_ids";
-const EVICTED: &str = "hapax_window_evicted_ids_total";
-const EFFECTIVE: &str = "hapax_window_effective_seconds";
-const FALSE_POSITIVES: &str = "hapax_history_false_positive_ratio";
+/// Gauges: name, unit, what it is.
+type Gauges<const N: usize> = [(&'static str, Unit, &'static str); N];
+/// Counters: name, what it counts.
+type Counters<const N: usize> = [(&'static str, &'static str); N];
+
+const GAUGES: Gauges<3> = [
+    ("hapax_memory_bytes", Unit::Bytes, "memory of the window, the history and the claims"),
+    ("hapax_window_live_ids", Unit::Count, "ids that the window knows"),
+    ("hapax_window_effective_seconds", Unit::Seconds, "how long the window has really remembered"),
+];
+const COUNTERS: Counters<1> = [("hapax_window_evicted_ids_total", "ids that the window forgot before their time")];
+
+const OF_HISTORY: Gauges<1> =
+    [("hapax_history_false_positive_ratio", Unit::Count, "how often the history takes a new id for a known one")];
+
+const OF_LONG_MEMORY: Gauges<7> = [
+    ("hapax_long_memory_ids", Unit::Count, "ids in segments"),
+    ("hapax_long_memory_bytes", Unit::Bytes, "memory of the filters and tables of segments"),
+    ("hapax_long_memory_disk_bytes", Unit::Bytes, "files of segments"),
+    ("hapax_long_memory_segments", Unit::Count, "segments that are looked at"),
+    ("hapax_long_memory_remote_segments", Unit::Count, "segments whose file is not here yet"),
+    ("hapax_long_memory_lag_seconds", Unit::Seconds, "age of the oldest id that may be in no segment"),
+    ("hapax_long_memory_failing", Unit::Count, "1 if nothing is sealed, or brought, for an error"),
+];
+const COUNTERS_OF_LONG_MEMORY: Counters<3> = [
+    ("hapax_long_memory_in_doubt_total", "answers that were fresh for want of a page or of a segment"),
+    ("hapax_long_memory_pages_read_total", "pages that were read to answer"),
+    ("hapax_long_memory_written_records_total", "records written, by sealing and by merging"),
+];
 
 /// The time between two samples of an engine's memory.
 #[doc(hidden)]
@@ -56,12 +80,9 @@ pub async fn sampled(window_bytes: usize, sample: impl FnOnce() + Send + 'static
 /// window is read.
 pub struct EngineMetrics {
     name: String,
-    bytes: Gauge,
-    live: Gauge,
-    evicted: Counter,
-    effective_seconds: Gauge,
-    false_positives: OnceLock<Gauge>,
-    long_memory: OnceLock<long_memory::LongMemoryMetrics>,
+    memory: Metrics<3, 1>,
+    history: OnceLock<Metrics<1, 0>>,
+    long_memory: OnceLock<Metrics<7, 3>>,
 }
 
 impl EngineMetrics {
@@ -71,37 +92,31 @@ impl EngineMetrics {
     /// Two engines of one name share series: show each under a name of its own.
     pub fn new(name: impl Into<String>) -> Self {
         let name = name.into();
-        metrics::describe_gauge!(BYTES, Unit::Bytes, "memory of the window, the history and the claims");
-        metrics::describe_gauge!(LIVE, Unit::Count, "ids that the window knows");
-        metrics::describe_counter!(EVICTED, Unit::Count, "ids that the window forgot before their time");
-        metrics::describe_gauge!(EFFECTIVE, Unit::Seconds, "how long the window has really remembered");
-        EngineMetrics {
-            bytes: gauge!(BYTES, "policy" => name.clone()),
-            live: gauge!(LIVE, "policy" => name.clone()),
-            evicted: counter!(EVICTED, "policy" => name.clone()),
-            effective_seconds: gauge!(EFFECTIVE, "policy" => name.clone()),
-            false_positives: OnceLock::new(),
-            long_memory: OnceLock::new(),
-            name,
-        }
+        let memory = Metrics::new(&name, GAUGES, COUNTERS);
+        EngineMetrics { name, memory, history: OnceLock::new(), long_memory: OnceLock::new() }
     }
 
     /// Shows the figures of the engine.
     pub fn show(&self, stats: &Stats) {
-        self.bytes.set(stats.bytes as f64);
-        self.live.set(stats.window.live as f64);
-        self.evicted.absolute(stats.window.evicted_live);
-        self.effective_seconds.set(stats.window.effective_window.as_secs_f64());
+        let (window, effective) = (&stats.window, stats.window.effective_window.as_secs_f64());
+        self.memory.show([stats.bytes as f64, window.live as f64, effective], [window.evicted_live]);
         if let Some(rate) = stats.history_false_positive_rate {
-            let false_positives = self.false_positives.get_or_init(|| {
-                let what = "how often the history takes a new id for a known one";
-                metrics::describe_gauge!(FALSE_POSITIVES, Unit::Count, what);
-                gauge!(FALSE_POSITIVES, "policy" => self.name.clone())
-            });
-            false_positives.set(rate);
+            self.history.get_or_init(|| Metrics::new(&self.name, OF_HISTORY, [])).show([rate], []);
         }
-        if let Some(stats) = &stats.long_memory {
-            self.long_memory.get_or_init(|| long_memory::LongMemoryMetrics::new(&self.name)).show(stats);
+        if let Some(LongMemoryStats { segments, lag, in_doubt, failed, not_brought, .. }) = &stats.long_memory {
+            let is_failing = failed.is_some() || not_brought.is_some();
+            let gauges = [
+                segments.ids as f64,
+                segments.memory_bytes as f64,
+                segments.disk_bytes as f64,
+                segments.segments as f64,
+                segments.remote as f64,
+                lag.as_secs_f64(),
+                u8::from(is_failing).into(),
+            ];
+            let metrics = || Metrics::new(&self.name, OF_LONG_MEMORY, COUNTERS_OF_LONG_MEMORY);
+            let counters = [*in_doubt, segments.pages_read, segments.written_records];
+            self.long_memory.get_or_init(metrics).show(gauges, counters);
         }
     }
 }
@@ -112,72 +127,28 @@ impl fmt::Debug for EngineMetrics {
     }
 }
 
-mod long_memory {
-    use hapax::LongMemoryStats;
-    use metrics::{Counter, Gauge, Unit, counter, gauge};
+/// Metrics of a part of an engine's memory.
+struct Metrics<const G: usize, const C: usize> {
+    gauges: [Gauge; G],
+    counters: [Counter; C],
+}
 
-    const IDS: &str = "hapax_long_memory_ids";
-    const BYTES: &str = "hapax_long_memory_bytes";
-    const DISK: &str = "hapax_long_memory_disk_bytes";
-    const SEGMENTS: &str = "hapax_long_memory_segments";
-    const REMOTE: &str = "hapax_long_memory_remote_segments";
-    const LAG: &str = "hapax_long_memory_lag_seconds";
-    const FAILING: &str = "hapax_long_memory_failing";
-    const IN_DOUBT: &str = "hapax_long_memory_in_doubt_total";
-    const PAGES: &str = "hapax_long_memory_pages_read_total";
-    const WRITTEN: &str = "hapax_long_memory_written_records_total";
-
-    /// Metrics of a long memory.
-    pub(super) struct LongMemoryMetrics {
-        ids: Gauge,
-        bytes: Gauge,
-        disk_bytes: Gauge,
-        segments: Gauge,
-        remote: Gauge,
-        lag_seconds: Gauge,
-        failing: Gauge,
-        in_doubt: Counter,
-        pages_read: Counter,
-        written_records: Counter,
+impl<const G: usize, const C: usize> Metrics<G, C> {
+    fn new(engine: &str, gauges: Gauges<G>, counters: Counters<C>) -> Self {
+        Metrics {
+            gauges: gauges.map(|(name, unit, what)| {
+                metrics::describe_gauge!(name, unit, what);
+                gauge!(name, "policy" => engine.to_owned())
+            }),
+            counters: counters.map(|(name, what)| {
+                metrics::describe_counter!(name, Unit::Count, what);
+                counter!(name, "policy" => engine.to_owned())
+            }),
+        }
     }
 
-    impl LongMemoryMetrics {
-        pub(super) fn new(name: &str) -> Self {
-            let gauge = |metric: &'static str, unit, what: &'static str| {
-                metrics::describe_gauge!(metric, unit, what);
-                gauge!(metric, "policy" => name.to_owned())
-            };
-            let counter = |metric: &'static str, what: &'static str| {
-                metrics::describe_counter!(metric, Unit::Count, what);
-                counter!(metric, "policy" => name.to_owned())
-            };
-            LongMemoryMetrics {
-                ids: gauge(IDS, Unit::Count, "ids in segments"),
-                bytes: gauge(BYTES, Unit::Bytes, "memory of the filters and tables of segments"),
-                disk_bytes: gauge(DISK, Unit::Bytes, "files of segments"),
-                segments: gauge(SEGMENTS, Unit::Count, "segments that are looked at"),
-                remote: gauge(REMOTE, Unit::Count, "segments whose file is not here yet"),
-                lag_seconds: gauge(LAG, Unit::Seconds, "age of the oldest id that may be in no segment"),
-                failing: gauge(FAILING, Unit::Count, "1 if nothing is sealed, or brought, for an error"),
-                in_doubt: counter(IN_DOUBT, "answers that were fresh for want of a page or of a segment"),
-                pages_read: counter(PAGES, "pages that were read to answer"),
-                written_records: counter(WRITTEN, "records written, by sealing and by merging"),
-            }
-        }
-
-        pub(super) fn show(&self, stats: &LongMemoryStats) {
-            let segments = &stats.segments;
-            self.ids.set(segments.ids as f64);
-            self.bytes.set(segments.memory_bytes as f64);
-            self.disk_bytes.set(segments.disk_bytes as f64);
-            self.segments.set(segments.segments as f64);
-            self.remote.set(segments.remote as f64);
-            self.lag_seconds.set(stats.lag.as_secs_f64());
-            let is_failing = stats.failed.is_some() || stats.not_brought.is_some();
-            self.failing.set(f64::from(u8::from(is_failing)));
-            self.in_doubt.absolute(stats.in_doubt);
-            self.pages_read.absolute(segments.pages_read);
-            self.written_records.absolute(segments.written_records);
-        }
+    fn show(&self, gauges: [f64; G], counters: [u64; C]) {
+        self.gauges.iter().zip(gauges).for_each(|(gauge, value)| gauge.set(value));
+        self.counters.iter().zip(counters).for_each(|(counter, value)| counter.absolute(value));
     }
 }

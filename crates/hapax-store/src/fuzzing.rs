@@ -11,7 +11,7 @@ pub fn fuzz(bytes: &[u8]) -> bool {
     match which {
         b'k' => key(bytes),
         b's' => scope(bytes),
-        b'c' => super::codec::fuzz(bytes),
+        b'c' => crate::backend::codec::fuzz(bytes),
         _ => false,
     }
 }

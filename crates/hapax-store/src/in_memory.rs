@@ -1,16 +1,15 @@
 //! The reference: a map in this process.
 
-use super::decided::{Decided, Request};
 use super::error::StoreError;
-use super::inspect::{Listed, Listing};
+use super::expiring::Expiring;
+use super::inspect::Listing;
 use super::key::RecordKey;
-use super::record::{Change, Moment, StoredRecord};
 use super::request::*;
-use crate::sync::{Mutex, lock};
+use crate::backend::decided::{Decided, Request};
+use crate::backend::record::{Change, Moment, StoredRecord};
+use crate::sync::{Mutex, MutexGuard, lock};
+use hapax::Clock;
 use hapax::seam::MonotonicClock;
-use hapax::{Clock, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::time::Duration;
 
 /// Records in this process's memory: the reference for the behaviour of a [`Store`](super::Store),
@@ -31,15 +30,7 @@ use std::time::Duration;
 /// clock's.
 pub struct InMemoryStore {
     clock: Box<dyn Clock>,
-    records: Mutex<Records>,
-}
-
-#[derive(Default)]
-struct Records {
-    stored: BTreeMap<RecordKey, StoredRecord>,
-    expiries: BTreeSet<(Timestamp, RecordKey)>,
-    /// The largest token of any claim so far.
-    last_token: u64,
+    records: Mutex<Expiring>,
 }
 
 impl InMemoryStore {
@@ -55,7 +46,7 @@ impl InMemoryStore {
 
     /// Returns the number of records, including those that have expired and are not yet removed.
     pub fn len(&self) -> usize {
-        self.lock().stored.len()
+        self.lock().len()
     }
 
     /// Returns true if there are no records.
@@ -63,26 +54,9 @@ impl InMemoryStore {
         self.len() == 0
     }
 
-    fn lock(&self) -> crate::sync::MutexGuard<'_, Records> {
+    fn lock(&self) -> MutexGuard<'_, Expiring> {
         // A panic elsewhere leaves no record half changed: each change is one call to a map.
         lock(&self.records)
-    }
-}
-
-impl Records {
-    fn change(&mut self, key: &RecordKey, change: Change) {
-        let before = match change {
-            Change::None => return,
-            Change::Put(stored) => {
-                self.last_token = self.last_token.max(stored.token);
-                self.expiries.insert((stored.until, key.clone()));
-                let until = stored.until;
-                self.stored.insert(key.clone(), stored).filter(|before| before.until != until)
-            }
-        };
-        if let Some(before) = before {
-            self.expiries.remove(&(before.until, key.clone()));
-        }
     }
 }
 
@@ -109,42 +83,29 @@ impl Decided for InMemoryStore {
         decide: impl Fn(Option<&StoredRecord>, &R, Moment) -> (A, Change) + Send + Sync + 'static,
     ) -> Answers<A> {
         let (now, mut records) = (self.clock.now(), self.lock());
-        Ok(requests
-            .iter()
-            .map(|request| {
-                let at = Moment { now, spent: records.last_token };
-                let (answer, change) = decide(records.stored.get(key(request)), request, at);
-                records.change(key(request), change);
-                Ok(answer)
-            })
-            .collect())
+        let answers = requests.iter().map(|request| {
+            request.check()?;
+            let at = Moment { now, spent: records.last_token() };
+            let (answer, change) = decide(records.get(key(request)), request, at);
+            if let Change::Put(stored) = change {
+                records.put(key(request), stored);
+            }
+            Ok(answer)
+        });
+        Ok(answers.collect())
     }
 
     async fn remove_expired(&self, limit: usize) -> Result<Expired, StoreError> {
         let (now, mut records) = (self.clock.now(), self.lock());
-        let mut expired = Expired::default();
-        while records.expiries.first().is_some_and(|(until, _)| *until <= now) {
-            if expired.records == limit as u64 {
-                expired.more = true;
-                break;
-            }
-            if let Some((_, key)) = records.expiries.pop_first() {
-                records.stored.remove(&key);
-                expired.records += 1;
-            }
-        }
-        Ok(expired)
+        Ok(records.expire(now, limit))
     }
 
     async fn page(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         let (now, records) = (self.clock.now(), self.lock());
         let after = from.map(|cursor| RecordKey::from_stored(&cursor.0)).transpose()?;
-        let rest = records.stored.range((after.as_ref().map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
         let mut listing = Listing::default();
-        for (visited, (key, stored)) in rest.enumerate() {
-            if now < stored.until {
-                listing.listed.push(Listed::new(key.clone(), stored.state(), stored.until.since(now)));
-            }
+        for (visited, (key, stored)) in records.after(after.as_ref()).enumerate() {
+            listing.listed.extend(stored.listed(key.clone(), now));
             if visited + 1 >= limit {
                 listing.next = Some(Cursor(key.to_stored()));
                 break;

@@ -20,18 +20,19 @@
 //! A function that is to run once, and its result, which callers get again when they call again:
 //! `TieredDedup::run`, with the feature `json`, and the attribute `once` of `hapax-macros`.
 //!
-//! To write another store, implement [`Store`], which says what is promised, and run the suite in
-//! `hapax_testing::store` on it.
+//! To write another store, implement [`Store`], which says what is promised, with the parts in
+//! [`backend`], and run the suite in `hapax_testing::store` on it.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod backend;
 mod error;
 mod key;
 mod request;
 
 mod contract;
-mod decided;
 mod dyn_store;
+mod expiring;
 mod in_memory;
 mod inspect;
 
@@ -47,22 +48,12 @@ pub mod attempt_count;
 #[doc(hidden)]
 pub use hapax::seam::back_off;
 #[doc(hidden)]
-pub mod codec;
-#[doc(hidden)]
-pub mod committer;
-#[doc(hidden)]
 pub mod detached;
 #[cfg(feature = "json")]
 #[doc(hidden)]
 pub mod of_macros;
 #[doc(hidden)]
-pub mod option;
-#[doc(hidden)]
-pub mod record;
-#[doc(hidden)]
 pub mod sync;
-#[doc(hidden)]
-pub mod times;
 #[doc(hidden)]
 pub mod unwind;
 
@@ -70,8 +61,8 @@ pub mod unwind;
 #[doc(hidden)]
 pub mod fuzzing;
 
+pub use backend::committer::Durability;
 pub use budgeted::BudgetStore;
-pub use committer::Durability;
 pub use contract::{MAX_NODES, Store};
 pub use dyn_store::DynStore;
 #[cfg(feature = "metrics")]

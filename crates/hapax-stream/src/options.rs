@@ -3,7 +3,8 @@
 use super::source::{Acks, Partition};
 use crate::handling::failure::OnErrorBy;
 use hapax_store::back_off::BackOff;
-use hapax_store::{Scope, Store, StoreError, TieredDedup, option};
+use hapax_store::backend::option;
+use hapax_store::{Scope, Store, StoreError, TieredDedup};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -175,8 +175,7 @@ fn a_clock_that_was_set_back_brings_nothing_back() {
         store.mark(&[mark_of("over", HOUR), mark_of("kept", 3 * HOUR)]).await.unwrap();
         clock.advance(2 * HOUR);
         assert!(!is_done(&store, "over").await);
-        let claim = |attempt| ClaimRequest { key: key("c"), attempt, lease: HOUR, fingerprint: None };
-        let Ok(Claimed::Claimed { token }) = store.claim(&[claim(1)]).await.unwrap().remove(0) else { panic!() };
+        let token = claim(&store, "c").await;
         drop(store);
 
         clock.set(start);
@@ -186,8 +185,7 @@ fn a_clock_that_was_set_back_brings_nothing_back() {
         // Time goes on, from where it was.
         clock.advance(HOUR + Duration::from_secs(1));
         assert!(!is_done(&store, "kept").await);
-        let Ok(Claimed::Claimed { token: later }) = store.claim(&[claim(2)]).await.unwrap().remove(0) else { panic!() };
-        assert!(later > token);
+        assert!(claim(&store, "c").await > token);
     });
 }
 
@@ -197,11 +195,10 @@ fn tokens_grow_after_everything_was_dropped_and_the_clock_set_back() {
     let (directory, clock) = (Directory::new("fjall"), clock_at(0));
     runtime().block_on(async {
         let mut last = 0;
-        for attempt in 0..5 {
-            clock.set(Timestamp::from_secs(1_700_000_000 - attempt * 1_000));
+        for opening in 0..5 {
+            clock.set(Timestamp::from_secs(1_700_000_000 - opening * 1_000));
             let store = open(directory.path(), &clock).await;
-            let claim = ClaimRequest { key: key("c"), attempt, lease: HOUR, fingerprint: None };
-            let Ok(Claimed::Claimed { token }) = store.claim(&[claim]).await.unwrap().remove(0) else { panic!() };
+            let token = claim(&store, "c").await;
             assert!(token > last);
             last = token;
             clock.advance(2 * HOUR);

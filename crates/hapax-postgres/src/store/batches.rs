@@ -14,7 +14,7 @@ use super::rows::*;
 use super::session::{Session, Values};
 use super::{BACKEND, Layout, PostgresStore, SHARED, statements};
 use hapax::Timestamp;
-use hapax_store::record::{Change, Moment, StoredRecord};
+use hapax_store::backend::record::{Change, Moment, StoredRecord};
 use hapax_store::*;
 use tokio_postgres::types::Type;
 

@@ -5,7 +5,7 @@ use super::entries::Entry;
 use super::partitions::Place;
 use super::rows::{self, Columns, RecordColumns};
 use hapax::Timestamp;
-use hapax_store::record::StoredRecord;
+use hapax_store::backend::record::StoredRecord;
 use hapax_store::{Cursor, StoredId};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

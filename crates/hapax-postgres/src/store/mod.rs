@@ -49,8 +49,8 @@ pub(crate) mod tls;
 
 pub use options::{Layout, PostgresOptions};
 
+use hapax_store::backend::times::{Sound, Timed};
 use hapax_store::sync::{Ordering, StdAtomicBool};
-use hapax_store::times::{Sound, Timed};
 use hapax_store::*;
 use names::{Names, SHARED};
 use operations::Operation;

@@ -1,7 +1,8 @@
 //! The names of tables in SQL, and the numbers of locks.
 
 use super::BACKEND;
-use hapax_store::{StoreError, option};
+use hapax_store::StoreError;
+use hapax_store::backend::option;
 use sha2::{Digest as _, Sha256};
 
 /// The family of the table of records that all scopes share.

@@ -1,7 +1,7 @@
 //! The effect of each request on a record, for [`batches`](super::batches).
 
 use super::rows::{CLAIMED, COMPLETED, Fresh};
-use hapax_store::record::{self, Change, Moment, StoredRecord};
+use hapax_store::backend::record::{self, Change, Moment, StoredRecord};
 use hapax_store::*;
 
 /// A kind of request `R`, answered by `A`.

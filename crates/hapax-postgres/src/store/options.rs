@@ -6,7 +6,8 @@ use super::errors::misconfigured;
 pub(crate) use super::tls::Connector;
 #[cfg(any(doc, test, feature = "tls"))]
 use hapax_store::ErrorKind;
-use hapax_store::{StoreError, option};
+use hapax_store::StoreError;
+use hapax_store::backend::option;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use super::entries::Entry;
 use super::errors::corrupt;
 use super::keys::Keys;
 use hapax::Timestamp;
-use hapax_store::record::{State, StoredRecord};
+use hapax_store::backend::record::{State, StoredRecord};
 use hapax_store::{Fingerprint, RecordState, StoreError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Row;

@@ -2,7 +2,8 @@
 
 use crate::resp::commands::Commands;
 use crate::resp::errors::{BACKEND, error};
-use hapax_store::{ErrorKind, RecordKey, StoreError, option};
+use hapax_store::backend::option;
+use hapax_store::{ErrorKind, RecordKey, StoreError};
 use std::ops::Range;
 
 /// The number of slots of a cluster.
@@ -136,7 +137,9 @@ mod tests {
     #[test]
     fn namespaces_are_validated() {
         for wrong in ["", "a b", "a*", "a:b", "{a}", "ä", "a\n", &"x".repeat(33)] {
-            assert_eq!(Keys::new(wrong, false).unwrap_err().kind(), ErrorKind::Misconfigured, "{wrong:?}");
+            let error = Keys::new(wrong, false).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{wrong:?}");
+            assert!(error.to_string().contains("option `namespace`"), "{error}");
         }
         assert!(Keys::new(&"x".repeat(32), false).is_ok());
     }

@@ -66,17 +66,10 @@ enum To {
 }
 
 /// The commands for one server; without a server if no node owns the slots.
-struct Batch {
+struct Batch<C = Arc<Commands>> {
     node: Option<Arc<Node>>,
-    commands: Arc<Commands>,
+    commands: C,
     /// The place of each command in the request, if it has one.
-    places: Vec<Option<usize>>,
-}
-
-/// A batch in the making.
-struct Share {
-    node: Option<Arc<Node>>,
-    commands: Commands,
     places: Vec<Option<usize>>,
 }
 
@@ -317,22 +310,24 @@ impl Servers {
         load: Option<&Script>,
     ) -> Result<Vec<Batch>, StoreError> {
         let map = self.map();
-        let mut shares: Vec<Share> = Vec::new();
+        let mut shares: Vec<Batch<Commands>> = Vec::new();
         for Asked { place, to } in asked {
             let node = match &to {
                 To::Owner => map.owner(commands.slot(place)).cloned(),
                 To::Node(address) | To::Importer(address) => Some(self.named(&map, address)?),
             };
-            let i = shares.iter().position(|share| is_same(&share.node, &node)).unwrap_or_else(|| {
+            let address = node.as_ref().map(|node| node.address());
+            let is_its = |share: &Batch<Commands>| share.node.as_ref().map(|node| node.address()) == address;
+            let i = shares.iter().position(is_its).unwrap_or_else(|| {
                 let (mut commands, mut places) = (Commands::default(), Vec::new());
                 if let Some(script) = load {
                     script.load(&mut commands);
                     places.push(None);
                 }
-                shares.push(Share { node, commands, places });
+                shares.push(Batch { node, commands, places });
                 shares.len() - 1
             });
-            let Share { commands: share, places, .. } = &mut shares[i];
+            let Batch { commands: share, places, .. } = &mut shares[i];
             if let To::Importer(_) = to {
                 share.add(&["ASKING"]);
                 places.push(None);
@@ -340,7 +335,7 @@ impl Servers {
             share.copy(commands, place);
             places.push(Some(place));
         }
-        let batch = |Share { node, commands, places }| {
+        let batch = |Batch { node, commands, places }: Batch<Commands>| {
             debug_assert_eq!(commands.len(), places.len(), "each answer has a place, or is of no request");
             Batch { node, commands: Arc::new(commands), places }
         };
@@ -356,13 +351,5 @@ impl Servers {
                 Ok(self.connector.node(&moved(&self.like, host, port)))
             }
         }
-    }
-}
-
-fn is_same(one: &Option<Arc<Node>>, other: &Option<Arc<Node>>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one.address() == other.address(),
-        (None, None) => true,
-        _ => false,
     }
 }

@@ -59,8 +59,8 @@ impl Scanner {
             let Some((head, len)) = head(&bytes[self.at..])? else { return Ok(None) };
             self.pending -= 1;
             match head {
-                Head::Array(elements) => self.pending += elements,
-                Head::Refusal(_) => self.has_refusals = true,
+                Reply::Array(elements) => self.pending += elements.left,
+                Reply::Refusal(_) => self.has_refusals = true,
                 _ => {}
             }
             if self.pending > ELEMENTS_MAX {
@@ -82,37 +82,31 @@ impl Scanner {
     }
 }
 
-/// The beginning of an answer: all of it, unless it is an array.
-enum Head<'b> {
-    Word(&'b [u8]),
-    Refusal(&'b [u8]),
-    Int(i64),
-    Bytes(&'b [u8]),
-    Nil,
-    Array(u64),
-}
-
-/// Returns the head that begins here, and its length, if it has arrived in whole.
-fn head(bytes: &[u8]) -> Result<Option<(Head<'_>, usize)>, Malformed> {
+/// Returns the answer that begins here, and its length, if it has arrived in whole. Of an array it
+/// is the beginning: the elements come after it.
+fn head(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, Malformed> {
     let Some((sort, rest)) = bytes.split_first() else { return Ok(None) };
     let Some(line) = line(rest)? else { return Ok(None) };
     let len = 1 + line.len() + 2;
     let head = match sort {
-        b'+' => Head::Word(line),
-        b'-' => Head::Refusal(line),
-        b':' => Head::Int(integer(line)?),
+        b'+' => Reply::Word(line),
+        b'-' => Reply::Refusal(Refusal(line)),
+        b':' => Reply::Int(integer(line)?),
         b'$' => match integer(line)? {
-            -1 => Head::Nil,
+            -1 => Reply::Nil,
             size => {
                 let size = u64::try_from(size).ok().filter(|size| *size <= BYTES_MAX).ok_or(Malformed)? as usize;
                 let Some(text) = bytes.get(len..len + size + 2) else { return Ok(None) };
                 let text = text.strip_suffix(b"\r\n").ok_or(Malformed)?;
-                return Ok(Some((Head::Bytes(text), len + size + 2)));
+                return Ok(Some((Reply::Bytes(text), len + size + 2)));
             }
         },
         b'*' => match integer(line)? {
-            -1 => Head::Nil,
-            elements => Head::Array(u64::try_from(elements).ok().filter(|n| *n <= ELEMENTS_MAX).ok_or(Malformed)?),
+            -1 => Reply::Nil,
+            elements => {
+                let left = u64::try_from(elements).ok().filter(|n| *n <= ELEMENTS_MAX).ok_or(Malformed)?;
+                Reply::Array(Replies { left, bytes: &[] })
+            }
         },
         _ => return Err(Malformed),
     };
@@ -176,21 +170,15 @@ impl<'b> Iterator for Replies<'b> {
     fn next(&mut self) -> Option<Reply<'b>> {
         self.left = self.left.checked_sub(1)?;
         // The scanner has found them whole; if they were not, there would be fewer.
-        let (head, len) = head(self.bytes).ok()??;
-        let rest = &self.bytes[len..];
-        let (reply, rest) = match head {
-            Head::Word(word) => (Reply::Word(word), rest),
-            Head::Refusal(refusal) => (Reply::Refusal(Refusal(refusal)), rest),
-            Head::Int(number) => (Reply::Int(number), rest),
-            Head::Bytes(text) => (Reply::Bytes(text), rest),
-            Head::Nil => (Reply::Nil, rest),
-            Head::Array(0) => (Reply::Array(Replies::new(0, &[])), rest),
-            Head::Array(elements) => {
-                let mut scanner = Scanner { at: 0, pending: elements, has_refusals: false };
-                let end = scanner.next_end(rest).ok()??;
-                (Reply::Array(Replies { left: elements, bytes: &rest[..end] }), &rest[end..])
-            }
-        };
+        let (mut reply, len) = head(self.bytes).ok()??;
+        let mut rest = &self.bytes[len..];
+        if let Reply::Array(elements) = &mut reply
+            && elements.left > 0
+        {
+            let mut scanner = Scanner { at: 0, pending: elements.left, has_refusals: false };
+            let end = scanner.next_end(rest).ok()??;
+            (elements.bytes, rest) = rest.split_at(end);
+        }
         self.bytes = rest;
         Some(reply)
     }

@@ -1,6 +1,6 @@
 //! The errors of a stream.
 
-use hapax_store::{ErrorKind, StoreError};
+use hapax_store::StoreError;
 use std::fmt;
 
 /// The error of a [`RedisStream`](super::RedisStream). It ends the run: entries that were not
@@ -33,11 +33,6 @@ impl RedisStreamError {
     pub(super) fn has_code(error: &StoreError, code: &str) -> bool {
         error.to_string().contains(&format!("the server answered {code} "))
     }
-}
-
-/// Returns true if the same request may succeed later.
-pub(super) fn is_transient(error: &StoreError) -> bool {
-    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
 }
 
 impl fmt::Display for RedisStreamError {

@@ -2,7 +2,7 @@
 
 use super::error::RedisStreamError;
 use crate::resp::errors::BACKEND;
-use hapax_store::option;
+use hapax_store::backend::option;
 use std::fmt::Debug;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::answers::{self, StreamLag, TakenOver};
 use super::entry::StreamEntry;
-use super::error::{RedisStreamError, is_transient};
+use super::error::RedisStreamError;
 use super::options::RedisStreamOptions;
 use crate::cluster::servers::Servers;
 use crate::options::RedisOptions;
@@ -180,7 +180,7 @@ impl RedisStream {
         read: impl Fn(Reply<'_>) -> Result<A, StoreError> + Send + Sync,
     ) -> Result<Vec<A>, RedisStreamError> {
         let call = || ask(servers, commands(), &read);
-        let answers = retry_for(self.options.retry_for, is_transient, call).await;
+        let answers = retry_for(self.options.retry_for, |error| error.kind().is_transient(), call).await;
         answers.map_err(|cause| self.failed(doing, cause))
     }
 

@@ -123,7 +123,10 @@ impl Shared {
             Ok(_) => None,
             Err(why) => {
                 let times = failed.as_ref().map_or(0, |failed| failed.times).saturating_add(1);
-                let wait = back_off(times, self.timing.reconnect_wait_max, random::any());
+                // 10 ms, doubled by each failure, and jittered, so that clients that lost the same
+                // server do not all come back at once.
+                let back_off = BackOff { first: Duration::from_millis(10), max: self.timing.reconnect_wait_max };
+                let wait = back_off.after(times, random::any());
                 Some(Failed { times, not_before: Instant::now() + wait, why: why.clone() })
             }
         };
@@ -203,11 +206,4 @@ impl Shared {
         *lock(&self.last) = known.map(|(run_id, client_id)| Known { run_id, client_id });
         Ok(())
     }
-}
-
-/// Returns the wait before the next connection after this many failures in a row: 10 ms, doubled by
-/// each failure, shortened at random by up to a half so that clients that lost the same server do
-/// not all come back at once.
-fn back_off(failures: u32, wait_max: Duration, random: u64) -> Duration {
-    BackOff { first: Duration::from_millis(10), max: wait_max }.after(failures, random)
 }

@@ -5,15 +5,12 @@ use hapax_redis::RedisOptions;
 use hapax_store::*;
 use hapax_testing::store::verify_store;
 use std::time::Duration;
-use testkit::redis_server::{Cluster, Server, is_missing};
+use testkit::redis_server::{Cluster, Server};
 use testkit::stores::runtime;
 
 #[test]
 fn a_cluster_is_what_a_store_promises() {
-    if is_missing() {
-        return;
-    }
-    let cluster = Cluster::start();
+    let Some(cluster) = installed(Cluster::start) else { return };
     // A node may be silent for a quarter of this longer than another: no stall of the machine is.
     let options = RedisOptions::cluster([&cluster.urls()[1]], "h").response_timeout(Duration::from_secs(60));
     runtime().block_on(verify_store(&OnServers { servers: &cluster.nodes, options })).unwrap();
@@ -23,10 +20,7 @@ fn a_cluster_is_what_a_store_promises() {
 
 #[test]
 fn slots_and_redirections_are_the_clusters() {
-    if is_missing() {
-        return;
-    }
-    let cluster = Cluster::start();
+    let Some(cluster) = installed(Cluster::start) else { return };
     runtime().block_on(async {
         let store = connect(RedisOptions::cluster(cluster.urls(), "h")).await;
         let marks = |attempt: u64| (0..200).map(|i| mark_of(format!("{{a}}{i}"), attempt + i)).collect::<Vec<_>>();
@@ -63,10 +57,7 @@ fn slots_and_redirections_are_the_clusters() {
 
 #[test]
 fn a_node_that_is_down_fails_its_own_requests_only() {
-    if is_missing() {
-        return;
-    }
-    let cluster = Cluster::start();
+    let Some(cluster) = installed(Cluster::start) else { return };
     runtime().block_on(async {
         let store = connect(RedisOptions::cluster(cluster.urls(), "h")).await;
         let marks: Vec<Mark> = (0..300).map(|i| mark_of(format!("{i}"), i)).collect();
@@ -83,10 +74,7 @@ fn a_node_that_is_down_fails_its_own_requests_only() {
 
 #[test]
 fn a_clusters_node_is_no_single_server() {
-    if is_missing() {
-        return;
-    }
-    let cluster = Cluster::start();
+    let Some(cluster) = installed(Cluster::start) else { return };
     runtime().block_on(async {
         let store = connect(RedisOptions::single(cluster.nodes[0].url(), "h")).await;
         let marks: Vec<Mark> = (0..50).map(|i| mark_of(format!("{i}"), i)).collect();

@@ -1,11 +1,12 @@
 //! The first connection to a server: what passes is tried again, what is wrong is told at once.
 
+use crate::store::installed;
 use hapax_redis::{RedisOptions, RedisStore};
 use hapax_store::*;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use testkit::redis_server::{Server, is_missing};
+use testkit::redis_server::Server;
 use testkit::stores::runtime;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -32,10 +33,7 @@ async fn resetting(first: usize, server: SocketAddr) -> (SocketAddr, Arc<AtomicU
 
 #[test]
 fn connections_that_are_reset_are_made_again() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start_on_loopback(&[]);
+    let Some(server) = installed(|| Server::start_on_loopback(&[])) else { return };
     runtime().block_on(async {
         let (address, count) = resetting(3, server.address()).await;
         let store = RedisStore::connect(RedisOptions::single(format!("redis://{address}"), "orders")).await;
@@ -46,10 +44,7 @@ fn connections_that_are_reset_are_made_again() {
 
 #[test]
 fn what_is_wrong_is_told_at_once() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start_on_loopback(&["--requirepass", "s3cret"]);
+    let Some(server) = installed(|| Server::start_on_loopback(&["--requirepass", "s3cret"])) else { return };
     runtime().block_on(async {
         let (address, count) = resetting(0, server.address()).await;
         let error =

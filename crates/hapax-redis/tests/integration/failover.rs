@@ -12,10 +12,7 @@ use testkit::stores::runtime;
 
 #[test]
 fn a_replica_is_refused_until_it_is_promoted() {
-    if is_missing() {
-        return;
-    }
-    let (_master, replica) = pair();
+    let Some((_master, replica)) = installed(pair) else { return };
     runtime().block_on(async {
         let refusal = RedisStore::connect(RedisOptions::single(replica.loopback_url(), "h")).await.unwrap_err();
         assert_eq!(refusal.kind(), ErrorKind::Unavailable, "{refusal}");
@@ -28,10 +25,7 @@ fn a_replica_is_refused_until_it_is_promoted() {
 
 #[test]
 fn a_master_that_was_demoted_is_left_for_whoever_is_behind_its_address_now() {
-    if is_missing() {
-        return;
-    }
-    let (master, replica) = pair();
+    let Some((master, replica)) = installed(pair) else { return };
     runtime().block_on(async {
         // An address that leads elsewhere when the roles change: a service's name, a virtual one.
         let proxy = Proxy::to(master.address()).await;
@@ -61,10 +55,7 @@ fn a_master_that_was_demoted_is_left_for_whoever_is_behind_its_address_now() {
 
 #[test]
 fn a_sentinel_is_no_server_of_records() {
-    if is_missing() {
-        return;
-    }
-    let sentinel = Server::start_sentinel();
+    let Some(sentinel) = installed(Server::start_sentinel) else { return };
     runtime().block_on(async {
         let refusal = RedisStore::connect(RedisOptions::single(sentinel.loopback_url(), "h")).await.unwrap_err();
         assert_eq!(refusal.kind(), ErrorKind::Misconfigured, "{refusal}");
@@ -81,10 +72,7 @@ fn a_sentinel_is_no_server_of_records() {
 
 #[test]
 fn sentinels_say_who_is_the_master_also_when_the_old_one_comes_back_empty() {
-    if is_missing() {
-        return;
-    }
-    let watched = Watched::start();
+    let Some(watched) = installed(Watched::start) else { return };
     runtime().block_on(async {
         let master = format!("redis://{}", Watched::MASTER);
         let options =
@@ -174,10 +162,7 @@ fn sentinels_that_cannot_say_are_errors_that_say_why() {
 
 #[test]
 fn a_clusters_replica_takes_over_and_only_the_last_marks_can_be_lost() {
-    if is_missing() {
-        return;
-    }
-    let cluster = Cluster::start();
+    let Some(cluster) = installed(Cluster::start) else { return };
     let (master, replica) = (&cluster.nodes[0], cluster.start_replica());
     runtime().block_on(async {
         let store = connect(RedisOptions::cluster(cluster.urls(), "h").response_timeout(Duration::from_secs(1))).await;

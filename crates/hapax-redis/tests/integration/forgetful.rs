@@ -51,10 +51,7 @@ fn a_server_that_may_forget_is_warned_of_and_refused_if_asked_to() {
 
 #[test]
 fn who_may_ask_for_nothing_but_records_is_served_and_warned() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start_on_loopback(&DURABLE);
+    let Some(server) = installed(|| Server::start_on_loopback(&DURABLE)) else { return };
     runtime().block_on(async {
         let rights = |user: &str, rights: &[&str]| {
             let base = ["ACL", "SETUSER", user, "reset", "on", ">s3cret", "~h:*", "+@all"];
@@ -76,10 +73,7 @@ fn who_may_ask_for_nothing_but_records_is_served_and_warned() {
 
 #[test]
 fn restarts_flushes_and_evictions_are_noticed() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&["--maxmemory-policy", "allkeys-lru"]);
+    let Some(server) = installed(|| Server::start(&["--maxmemory-policy", "allkeys-lru"])) else { return };
     runtime().block_on(async {
         let store = connect(RedisOptions::single(server.url(), "h")).await;
         let noticed = || (store.restarted(), store.emptied(), store.evicted());
@@ -121,10 +115,7 @@ fn restarts_flushes_and_evictions_are_noticed() {
 
 #[test]
 fn an_engine_looks_after_its_server() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     runtime().block_on(async {
         let store = Arc::new(connect(RedisOptions::single(server.url(), "h")).await);
         let often = Duration::from_millis(20);
@@ -145,10 +136,7 @@ async fn fresh(dedup: &TieredDedup<RedisStore>, ids: Range<u32>) -> Vec<u32> {
 #[test]
 fn a_process_that_goes_on_accepts_nothing_twice_while_its_window_lasts() {
     const WINDOW: Duration = Duration::from_secs(600);
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     let process = async |memory: &ManualClock| {
         let engine = TieredDedup::builder(connect(RedisOptions::single(server.url(), "h")).await)
             .window(WINDOW)

@@ -1,5 +1,6 @@
 //! Requests that were given up, and that something on the way to the server delivers much later.
 
+use crate::store::installed;
 use hapax::Outcome;
 use hapax_redis::{RedisOptions, RedisStore};
 use hapax_store::sync::{Mutex, lock};
@@ -8,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use testkit::processes::PATIENCE;
-use testkit::redis_server::{Server, is_missing};
+use testkit::redis_server::Server;
 use testkit::stores::runtime;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -114,10 +115,7 @@ async fn look(store: &RedisStore, ids: &[&str]) -> Vec<Known> {
 
 #[test]
 fn what_was_given_up_is_not_carried_out_when_the_network_delivers_it() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start_on_loopback(&[]);
+    let Some(server) = installed(|| Server::start_on_loopback(&[])) else { return };
     runtime().block_on(async {
         let middlebox = Middlebox::to(server.address()).await;
         let store = connect(middlebox.address).await;
@@ -144,10 +142,7 @@ fn what_was_given_up_is_not_carried_out_when_the_network_delivers_it() {
 
 #[test]
 fn a_user_who_may_not_end_connections_connects_anew_all_the_same() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start_on_loopback(&[]);
+    let Some(server) = installed(|| Server::start_on_loopback(&[])) else { return };
     let user = ["ACL", "SETUSER", "u", "on", ">p", "~*", "+@all", "-client|kill"];
     assert_eq!(server.ask::<String>(&user), "OK");
     runtime().block_on(async {
@@ -166,10 +161,7 @@ fn a_user_who_may_not_end_connections_connects_anew_all_the_same() {
 
 #[test]
 fn a_check_that_was_given_up_loses_no_message_however_late_it_is_delivered() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start_on_loopback(&[]);
+    let Some(server) = installed(|| Server::start_on_loopback(&[])) else { return };
     runtime().block_on(async {
         let middlebox = Middlebox::to(server.address()).await;
         let grace = LATE * 5;
@@ -253,10 +245,7 @@ async fn stands_still(server: &Server, round: u32, time: Duration) -> usize {
 
 #[test]
 fn a_server_that_stands_still_loses_no_message_though_time_outs_are_short() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start_on_loopback(&[]);
+    let Some(server) = installed(|| Server::start_on_loopback(&[])) else { return };
     runtime().block_on(async {
         // Shorter and longer than marks are doubted, and than the store waits for answers.
         for (round, ms) in [(1, 400), (2, 1_500), (3, 6_000)] {

@@ -5,16 +5,13 @@ use hapax_redis::RedisOptions;
 use hapax_store::{TieredDedup, *};
 use std::time::Instant;
 use testkit::proxy::Proxy;
-use testkit::redis_server::{Cluster, Server, is_missing};
+use testkit::redis_server::{Cluster, Server};
 use testkit::stores::runtime;
 use tokio::task::JoinSet;
 
 #[test]
 fn a_connection_that_fell_silent_is_replaced() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start_on_loopback(&[]);
+    let Some(server) = installed(|| Server::start_on_loopback(&[])) else { return };
     runtime().block_on(async {
         let proxy = Proxy::to(server.address()).await;
         // All as it is by default.
@@ -41,10 +38,7 @@ fn a_connection_that_fell_silent_is_replaced() {
 
 #[test]
 fn a_node_that_hangs_keeps_nobody_from_the_others() {
-    if is_missing() {
-        return;
-    }
-    let cluster = Cluster::start();
+    let Some(cluster) = installed(Cluster::start) else { return };
     runtime().block_on(async {
         let store = std::sync::Arc::new(connect(RedisOptions::cluster(cluster.urls(), "h")).await);
         let dedup = TieredDedup::builder(std::sync::Arc::clone(&store)).build().await.expect("an engine");

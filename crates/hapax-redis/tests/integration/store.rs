@@ -35,6 +35,11 @@ impl Fixture for OnServers<'_> {
     }
 }
 
+/// Starts what a test needs, if the server is installed.
+pub fn installed<S>(start: impl FnOnce() -> S) -> Option<S> {
+    (!is_missing()).then(start)
+}
+
 pub fn key(id: impl AsRef<[u8]>) -> RecordKey {
     RecordKey::new(&Scope::default(), id)
 }
@@ -64,10 +69,7 @@ pub async fn connect(options: RedisOptions) -> RedisStore {
 
 #[test]
 fn one_server_is_what_a_store_promises() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     let options = RedisOptions::single(server.url(), "h");
     runtime().block_on(verify_store(&OnServers { servers: &[server], options })).unwrap();
 }
@@ -95,10 +97,7 @@ pub async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
 
 #[test]
 fn a_server_that_forgets_its_scripts_is_told_again() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     runtime().block_on(async {
         let store = Arc::new(connect(RedisOptions::single(server.url(), "h")).await);
         let again = Arc::clone(&store);
@@ -196,10 +195,7 @@ fn what_was_acknowledged_survives_kills() {
 
 #[test]
 fn networks_that_misbehave() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start_on_loopback(&[]);
+    let Some(server) = installed(|| Server::start_on_loopback(&[])) else { return };
     runtime().block_on(async {
         server.ask::<()>(&["FLUSHALL"]);
         let proxy = Proxy::to(server.address()).await;
@@ -264,10 +260,7 @@ fn networks_that_misbehave() {
 
 #[test]
 fn who_restarts_while_nobody_asks_fails_nobody() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     runtime().block_on(async {
         let store = connect(RedisOptions::single(server.url(), "h")).await;
         for _ in 0..4 {
@@ -283,10 +276,7 @@ fn who_restarts_while_nobody_asks_fails_nobody() {
 
 #[test]
 fn passwords_are_asked_for() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start_on_loopback(&["--requirepass", "s3cret"]);
+    let Some(server) = installed(|| Server::start_on_loopback(&["--requirepass", "s3cret"])) else { return };
     runtime().block_on(async {
         let with = |credentials: &str| RedisOptions::single(format!("redis://{credentials}{}", server.address()), "h");
         assert_eq!(one(connect(with(":s3cret@")).await.look_up(&[key("a")]).await), Known::Unknown);
@@ -306,10 +296,7 @@ fn passwords_are_asked_for() {
 
 #[test]
 fn what_is_not_hapaxs_is_corrupt_and_disturbs_nobody_else() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     runtime().block_on(async {
         let store = connect(RedisOptions::single(server.url(), "h")).await;
         let keys = [key("a list"), key("a text"), key("nothing")];

@@ -97,9 +97,8 @@ fn a_mark_in_a_users_transaction_is_committed_or_rolled_back_with_it() {
         // A store on the same table sees it, and is seen.
         let store = open(&path, &clock).await;
         assert!(matches!(mark(&store, "a").await, Marked::Duplicate { .. }));
-        let claim = ClaimRequest { key: key("c"), attempt: 1, lease: HOUR, fingerprint: None };
-        store.claim(&[claim]).await.unwrap().remove(0).unwrap();
-        assert!(matches!(pay("c", true), (Marked::InProgress { lease_left }, 0) if lease_left > HOUR / 2));
+        claim(&store, "c").await;
+        assert!(matches!(pay("c", true), (Marked::InProgress { lease_left }, 0) if lease_left > LEASE / 2));
         clock.advance(2 * HOUR);
         assert_eq!(pay("a", true), (Marked::Fresh, 2));
         assert_eq!(pay("c", true), (Marked::Fresh, 1));
@@ -174,11 +173,10 @@ fn tokens_grow_after_everything_was_removed_and_the_clock_set_back() {
     let (path, clock) = (directory.path().join("ids.db"), clock_at(0));
     runtime().block_on(async {
         let mut last = 0;
-        for attempt in 0..5 {
-            clock.set(Timestamp::from_secs(1_700_000_000 - attempt * 1_000));
+        for opening in 0..5 {
+            clock.set(Timestamp::from_secs(1_700_000_000 - opening * 1_000));
             let store = open(&path, &clock).await;
-            let claim = ClaimRequest { key: key("c"), attempt, lease: HOUR, fingerprint: None };
-            let Ok(Claimed::Claimed { token }) = store.claim(&[claim]).await.unwrap().remove(0) else { panic!() };
+            let token = claim(&store, "c").await;
             assert!(token > last);
             last = token;
             clock.advance(2 * HOUR);

@@ -18,14 +18,16 @@
 //! Idea: max-min fairness, of networks, over least-recently-used eviction.
 
 use super::RECORD_BYTES;
+use crate::backend::record::{State, StoredRecord};
 use crate::key::{RecordKey, Scope};
-use crate::record::{State, StoredRecord};
+use crate::request::Expired;
 use hapax::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The account of a record: one group of ids, in one scope.
 pub(super) type Account = (Scope, Option<[u8; 14]>);
 
+#[derive(Default)]
 pub(super) struct Done {
     records: HashMap<RecordKey, Entry>,
     asked: BTreeMap<u64, RecordKey>,
@@ -60,17 +62,7 @@ fn account(key: &RecordKey) -> Account {
 
 impl Done {
     pub(super) fn new(max_bytes: u64) -> Self {
-        Done {
-            records: HashMap::new(),
-            asked: BTreeMap::new(),
-            by_owner: BTreeSet::new(),
-            owners: HashMap::new(),
-            sizes: BTreeSet::new(),
-            expiries: BTreeSet::new(),
-            bytes: 0,
-            max_bytes,
-            time: 0,
-        }
+        Done { max_bytes, ..Done::default() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -147,31 +139,29 @@ impl Done {
         None
     }
 
-    pub(super) fn remove(&mut self, key: &RecordKey) -> bool {
-        let Some(entry) = self.records.remove(key) else { return false };
+    pub(super) fn remove(&mut self, key: &RecordKey) {
+        let Some(entry) = self.records.remove(key) else { return };
         self.expiries.remove(&(entry.stored.until, key.clone()));
         self.asked.remove(&entry.asked);
         let owner = account(key);
         self.by_owner.remove(&(owner.clone(), entry.asked));
         self.shrink(owner, entry.bytes);
-        true
     }
 
-    /// Removes at most `limit` expired records. Returns the number of removed records, and true if
-    /// more have expired.
-    pub(super) fn expire(&mut self, now: Timestamp, limit: u64) -> (u64, bool) {
+    /// Removes records that are over, up to so many.
+    pub(super) fn expire(&mut self, now: Timestamp, limit: u64) -> Expired {
         let mut removed = 0;
         while let Some((until, key)) = self.expiries.first()
             && *until <= now
         {
             if removed == limit {
-                return (removed, true);
+                return Expired::new(removed, true);
             }
             let key = key.clone();
             self.remove(&key);
             removed += 1;
         }
-        (removed, false)
+        Expired::new(removed, false)
     }
 
     fn grow(&mut self, owner: Account, bytes: u64) {
@@ -187,13 +177,10 @@ impl Done {
         let Some(owned) = self.owners.get_mut(&owner) else { return };
         self.sizes.remove(&(*owned, owner.clone()));
         *owned -= bytes;
-        match *owned {
-            0 => {
-                self.owners.remove(&owner);
-            }
-            owned => {
-                self.sizes.insert((owned, owner));
-            }
+        if *owned == 0 {
+            self.owners.remove(&owner);
+        } else {
+            self.sizes.insert((*owned, owner));
         }
     }
 }
@@ -237,9 +224,9 @@ mod tests {
     fn what_is_over_goes_first_and_leaves_nothing() {
         let mut done = Done::new(4 * EACH);
         (0..4).for_each(|id| assert_eq!(done.put(&key("a", id), record(0, 10), Timestamp::default()), 0));
-        assert_eq!(done.expire(Timestamp::from_millis(10), 3), (3, true));
+        assert_eq!(done.expire(Timestamp::from_millis(10), 3), Expired::new(3, true));
         assert_eq!(done.put(&key("b", 0), record(0, 20), Timestamp::from_millis(10)), 0);
-        assert_eq!(done.expire(Timestamp::from_millis(20), 9), (1, false));
+        assert_eq!(done.expire(Timestamp::from_millis(20), 9), Expired::new(1, false));
         assert_eq!((done.len(), done.bytes(), done.asked.len(), done.by_owner.len()), (0, 0, 0, 0));
         assert_eq!((done.owners.len(), done.sizes.len(), done.expiries.len()), (0, 0, 0));
     }

@@ -1,16 +1,15 @@
 //! Records in this process's memory, within a budget of bytes.
 
-mod active;
 mod done;
 
-use super::decided::{Decided, Request};
 use super::error::{ErrorKind, StoreError};
+use super::expiring::Expiring;
 use super::inspect::{Listed, Listing};
 use super::key::RecordKey;
-use super::record::{Change, Moment, State, StoredRecord};
 use super::request::*;
+use crate::backend::decided::{Decided, Request};
+use crate::backend::record::{Change, Moment, State, StoredRecord};
 use crate::sync::{Mutex, MutexGuard, lock};
-use active::Active;
 use done::Done;
 use hapax::seam::MonotonicClock;
 use hapax::{Clock, Timestamp};
@@ -72,7 +71,9 @@ pub struct BudgetStore {
 
 /// The records. An id is in at most one of the two maps.
 struct Records {
-    active: Active,
+    /// Those that are in progress or have failed.
+    active: Expiring,
+    max_active: usize,
     done: Done,
     evicted: u64,
 }
@@ -106,8 +107,8 @@ impl BudgetStore {
             return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, wrong));
         }
         let active_bytes = budget_bytes / 4;
-        let active = Active::new((active_bytes / CLAIM_BYTES) as usize);
-        let records = Records { active, done: Done::new(budget_bytes - active_bytes), evicted: 0 };
+        let (max_active, done) = ((active_bytes / CLAIM_BYTES) as usize, Done::new(budget_bytes - active_bytes));
+        let records = Records { active: Expiring::default(), max_active, done, evicted: 0 };
         Ok(BudgetStore { clock: Box::new(clock), records: Mutex::new(records) })
     }
 
@@ -132,7 +133,14 @@ impl Records {
     /// Keeps a record, or returns an error and changes nothing.
     fn put(&mut self, key: &RecordKey, stored: StoredRecord, now: Timestamp) -> Result<(), StoreError> {
         if !matches!(stored.state, State::Completed { .. }) {
-            self.active.put(key, stored, now)?;
+            // Removes two expired records for each one written, so that expired records never pile
+            // up.
+            self.active.expire(now, 2);
+            if stored.until > now && self.active.len() >= self.max_active && self.active.get(key).is_none() {
+                let full = format!("{} ids are in progress, which is what the budget has room for", self.max_active);
+                return Err(StoreError::new(ErrorKind::Unavailable, BACKEND, full));
+            }
+            self.active.put(key, stored);
             self.done.remove(key);
             return Ok(());
         }
@@ -168,6 +176,7 @@ impl Decided for BudgetStore {
     ) -> Answers<A> {
         let (now, mut records) = (self.clock.now(), self.lock());
         let answers = requests.iter().map(|request| {
+            request.check()?;
             let key = key(request);
             let Records { active, done, .. } = &mut *records;
             let at = Moment { now, spent: active.last_token() };
@@ -183,11 +192,9 @@ impl Decided for BudgetStore {
 
     async fn remove_expired(&self, limit: usize) -> Result<Expired, StoreError> {
         let (now, mut records) = (self.clock.now(), self.lock());
-        let mut expired = records.active.expire(now, limit);
-        let (removed, more) = records.done.expire(now, (limit as u64).saturating_sub(expired.records));
-        expired.records += removed;
-        expired.more |= more;
-        Ok(expired)
+        let active = records.active.expire(now, limit);
+        let done = records.done.expire(now, (limit as u64).saturating_sub(active.records));
+        Ok(Expired::new(active.records + done.records, active.more || done.more))
     }
 
     async fn page(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
@@ -195,11 +202,9 @@ impl Decided for BudgetStore {
         let (now, limit) = (self.clock.now(), limit.max(1));
         let mut first: BTreeMap<RecordKey, Listed> = BTreeMap::new();
         let records = self.lock();
-        for (key, stored) in records.done.iter().chain(records.active.iter()) {
-            if now >= stored.until || after.as_ref().is_some_and(|after| key <= after) {
-                continue;
-            }
-            first.insert(key.clone(), Listed::new(key.clone(), stored.state(), stored.until.since(now)));
+        let done = records.done.iter().filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
+        for (key, stored) in done.chain(records.active.after(after.as_ref())) {
+            first.extend(stored.listed(key.clone(), now).map(|listed| (key.clone(), listed)));
             if first.len() > limit {
                 first.pop_last();
             }

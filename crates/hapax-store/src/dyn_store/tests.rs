@@ -7,8 +7,13 @@ use std::sync::Arc;
 /// A store unlike the defaults, which has nothing.
 struct Unusual;
 
-fn none<T>() -> Answers<T> {
-    Ok(Vec::new())
+/// Implements calls for batches, which nobody makes.
+macro_rules! answer_nothing {
+    ($($call:ident: $request:ty => $answer:ty,)*) => {
+        $(async fn $call(&self, _: &[$request]) -> Answers<$answer> {
+            Ok(Vec::new())
+        })*
+    };
 }
 
 impl Store for Unusual {
@@ -32,44 +37,17 @@ impl Store for Unusual {
         key.id.as_bytes().len() as u32
     }
 
-    async fn mark(&self, _: &[Mark]) -> Answers<Marked> {
-        none()
-    }
-
-    async fn unmark(&self, _: &[Unmark]) -> Answers<Unmarked> {
-        none()
-    }
-
-    async fn claim(&self, _: &[ClaimRequest]) -> Answers<Claimed> {
-        none()
-    }
-
-    async fn complete(&self, _: &[Completion]) -> Answers<Held> {
-        none()
-    }
-
-    async fn release(&self, _: &[Hold]) -> Answers<Held> {
-        none()
-    }
-
-    async fn fail(&self, _: &[ClaimFailure]) -> Answers<Held> {
-        none()
-    }
-
-    async fn renew(&self, _: &[Renewal]) -> Answers<Held> {
-        none()
-    }
-
-    async fn look_up(&self, _: &[RecordKey]) -> Answers<Known> {
-        none()
-    }
-
-    async fn record(&self, _: &[Record]) -> Answers<()> {
-        none()
-    }
-
-    async fn forget(&self, _: &[RecordKey]) -> Answers<bool> {
-        none()
+    answer_nothing! {
+        mark: Mark => Marked,
+        unmark: Unmark => Unmarked,
+        claim: ClaimRequest => Claimed,
+        complete: Completion => Held,
+        release: Hold => Held,
+        fail: ClaimFailure => Held,
+        renew: Renewal => Held,
+        look_up: RecordKey => Known,
+        record: Record => (),
+        forget: RecordKey => bool,
     }
 
     async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {

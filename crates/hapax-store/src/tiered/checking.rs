@@ -6,8 +6,7 @@ use super::engine::{Engine, Name};
 use super::join_all::join_all;
 use crate::dyn_store::Answering;
 use crate::{Known, Mark, Marked, OnStoreError, Record, RecordKey, Store, StoreError};
-use hapax::seam::Digest;
-use hapax::seam::Guess;
+use hapax::seam::{Digest, Guess};
 use hapax::{Outcome, Tier, Verdict};
 use tokio::sync::SemaphorePermit;
 
@@ -90,13 +89,16 @@ impl Engine {
         Some(self.told(*id, Ok(verdict)))
     }
 
-    /// Checks an id that memory does not know, in the store.
+    /// Checks an id that memory does not know.
     pub(super) fn check(&self, (key, id): Name) -> Answering<'_, Result<Verdict, StoreError>> {
-        if self.ownership().is_exclusive {
-            Box::pin(async move { self.told(id, self.check_exclusive(key, id).await) })
-        } else {
-            Box::pin(async move { self.told(id, self.check_shared(key, id).await) })
-        }
+        Box::pin(async move {
+            let verdict = if self.ownership().is_exclusive {
+                self.check_exclusive(key, id).await
+            } else {
+                self.client.ask_one::<Marks>(&self.policy.memory, self.mark(key), id).await.map(verdict_of)
+            };
+            self.told(id, verdict)
+        })
     }
 
     #[doc(hidden)]
@@ -119,10 +121,8 @@ impl Engine {
         Record { key, retention: self.policy.retention, fingerprint: None, result: None }
     }
 
-    async fn check_shared(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
-        let mark = Mark { key, attempt: UNNUMBERED, retention: self.policy.retention };
-        let marked = self.client.ask_one::<Marks>(&self.policy.memory, mark, id).await?;
-        Ok(verdict_of(&marked))
+    fn mark(&self, key: RecordKey) -> Mark {
+        Mark { key, attempt: UNNUMBERED, retention: self.policy.retention }
     }
 
     async fn check_batch_shared(&self, names: Vec<Name>) -> Vec<Result<Verdict, StoreError>> {
@@ -133,14 +133,16 @@ impl Engine {
         for (place, ((key, id), is_done)) in names.into_iter().zip(done).enumerate() {
             if !is_done {
                 places.push(place);
-                marks.push((Mark { key, attempt: UNNUMBERED, retention: self.policy.retention }, id));
+                marks.push((self.mark(key), id));
             }
         }
         let marked = self.client.ask::<Marks>(&self.policy.memory, marks).await;
-        places.into_iter().zip(marked).for_each(|(place, marked)| verdicts[place] = marked.map(|it| verdict_of(&it)));
+        places.into_iter().zip(marked).for_each(|(place, marked)| verdicts[place] = marked.map(verdict_of));
         verdicts
     }
 
+    /// Checks an id that only this process decides about: the store is asked whether it knows it,
+    /// if the history may, and is told of it later.
     async fn check_exclusive(&self, key: RecordKey, id: Digest) -> Result<Verdict, StoreError> {
         let memory = &self.policy.memory;
         // Reserved before any caller is told that the id is fresh.
@@ -148,10 +150,7 @@ impl Engine {
         let permit = self.client.permits(node, 1).await?;
         let verdict = match memory.check(id, self.ownership().is_warm()) {
             Guess::Certain(verdict) => verdict,
-            Guess::Maybe => {
-                let known = self.look_up(key.clone(), id).await?;
-                verdict_of_known(&known).unwrap_or_else(|| memory.check_unknown(id))
-            }
+            Guess::Maybe => self.verdict_of_known(id, self.look_up(key.clone(), id).await?),
         };
         self.write_behind(node, &key, id, verdict, permit);
         Ok(verdict)
@@ -177,35 +176,39 @@ impl Engine {
     }
 
     async fn check_node_exclusive(&self, node: &Node, names: &[Name]) -> Vec<Result<Verdict, StoreError>> {
-        let mut verdicts = Vec::with_capacity(names.len());
-        for part in names.chunks(EXCLUSIVE_BATCH.min(node.write_behind.max())) {
-            self.check_part_exclusive(node, part, &mut verdicts).await;
+        let (memory, mut verdicts) = (&self.policy.memory, Vec::with_capacity(names.len()));
+        for names in names.chunks(EXCLUSIVE_BATCH.min(node.write_behind.max())) {
+            let permits = match self.client.permits(node, names.len()).await {
+                Ok(permits) => permits,
+                Err(error) => {
+                    verdicts.extend(names.iter().map(|_| Err(error.clone())));
+                    continue;
+                }
+            };
+            let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
+            let guesses = memory.check_batch(&ids, self.ownership().is_warm());
+            let maybe: Vec<usize> = (0..names.len()).filter(|&i| guesses[i] == Guess::Maybe).collect();
+            let mut known = self.look_up_batch(&maybe, names).await.into_iter();
+            let verdict = |(guess, id): (&Guess, &Digest)| match guess {
+                Guess::Certain(verdict) => Ok(*verdict),
+                Guess::Maybe => Ok(self.verdict_of_known(*id, known.next().unwrap_or(Ok(Known::Unknown))?)),
+            };
+            let start = verdicts.len();
+            verdicts.extend(guesses.iter().zip(&ids).map(verdict));
+            let is_fresh = |verdict: &Result<Verdict, StoreError>| verdict.as_ref().is_ok_and(|it| it.is_fresh());
+            let fresh = names.iter().zip(&verdicts[start..]).filter(|(_, verdict)| is_fresh(verdict));
+            self.client.write_behind(node, fresh.map(|((key, id), _)| (self.record(key.clone()), *id)), permits);
         }
         verdicts
     }
 
-    async fn check_part_exclusive(&self, node: &Node, names: &[Name], verdicts: &mut Vec<Result<Verdict, StoreError>>) {
-        let (memory, start) = (&self.policy.memory, verdicts.len());
-        let permits = match self.client.permits(node, names.len()).await {
-            Ok(permits) => permits,
-            Err(error) => return verdicts.extend(names.iter().map(|_| Err(error.clone()))),
-        };
-        let ids: Vec<Digest> = names.iter().map(|name| name.1).collect();
-        let guesses = memory.check_batch(&ids, self.ownership().is_warm());
-        let maybe: Vec<usize> = (0..names.len()).filter(|&i| guesses[i] == Guess::Maybe).collect();
-        let mut known = self.look_up_batch(&maybe, names).await.into_iter();
-        for (guess, (_, id)) in guesses.iter().zip(names) {
-            verdicts.push(match guess {
-                Guess::Certain(verdict) => Ok(*verdict),
-                Guess::Maybe => match known.next() {
-                    Some(Ok(known)) => Ok(verdict_of_known(&known).unwrap_or_else(|| memory.check_unknown(*id))),
-                    Some(Err(error)) => Err(error),
-                    None => Ok(memory.check_unknown(*id)),
-                },
-            });
+    /// Returns the verdict for an id of which the store knows this.
+    fn verdict_of_known(&self, id: Digest, known: Known) -> Verdict {
+        match known {
+            Known::Unknown => self.policy.memory.check_unknown(id),
+            Known::InProgress { .. } => Verdict::exact(Outcome::InProgress, Tier::Store),
+            Known::Completed(_) => Verdict::exact(Outcome::Duplicate, Tier::Store),
         }
-        let fresh = names.iter().zip(&verdicts[start..]).filter(|(_, it)| it.as_ref().is_ok_and(|it| it.is_fresh()));
-        self.client.write_behind(node, fresh.map(|((key, id), _)| (self.record(key.clone()), *id)), permits);
     }
 
     /// Returns the caller's verdict under the policy, and counts it.
@@ -229,23 +232,11 @@ impl Engine {
 /// The number of ids that an exclusive engine checks at a time.
 const EXCLUSIVE_BATCH: usize = 65_536;
 
-fn verdict_of(marked: &Marked) -> Verdict {
-    Verdict::exact(
-        match marked {
-            Marked::Fresh => Outcome::Fresh,
-            Marked::Duplicate { .. } => Outcome::Duplicate,
-            Marked::InProgress { .. } => Outcome::InProgress,
-        },
-        Tier::Store,
-    )
-}
-
-/// Returns the verdict for an id that the store knows.
-fn verdict_of_known(known: &Known) -> Option<Verdict> {
-    let outcome = match known {
-        Known::Unknown => return None,
-        Known::InProgress { .. } => Outcome::InProgress,
-        Known::Completed(_) => Outcome::Duplicate,
+fn verdict_of(marked: Marked) -> Verdict {
+    let outcome = match marked {
+        Marked::Fresh => Outcome::Fresh,
+        Marked::Duplicate { .. } => Outcome::Duplicate,
+        Marked::InProgress { .. } => Outcome::InProgress,
     };
-    Some(Verdict::exact(outcome, Tier::Store))
+    Verdict::exact(outcome, Tier::Store)
 }

@@ -106,7 +106,7 @@ async fn so_it_is_with_claims() {
             Err(name) => engine.engine.claim(name, options).await.unwrap(),
         };
         let Attempt::Claimed(claimed) = claim(&known).await else { panic!("nobody has it") };
-        assert!(claimed.complete(None).await.is_ok());
+        assert!(claimed.complete(None, true).await.is_ok());
         assert!(matches!(claim(&known).await, Attempt::Duplicate(_)));
         let claimed = match claim(&new).await {
             Attempt::Claimed(claimed) => claimed,
@@ -117,7 +117,7 @@ async fn so_it_is_with_claims() {
             }
             _ => panic!("a duplicate of another one"),
         };
-        assert!(claimed.complete(None).await.is_ok());
+        assert!(claimed.complete(None, true).await.is_ok());
         assert!(matches!(claim(&new).await, Attempt::Duplicate(_)));
     }
 }

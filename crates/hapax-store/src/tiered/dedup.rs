@@ -183,7 +183,7 @@ impl<S: Store> TieredDedup<S> {
 
     /// Returns the counts of decisions in the scopes of this handle's policy.
     pub fn scope_stats(&self) -> ScopeStats {
-        ScopeStats::of(&self.engine.policy)
+        ScopeStats::of(std::iter::once(&self.engine.policy))
     }
 
     /// Returns the retention of this handle's policy, and true if the engine is exclusive.

@@ -1,8 +1,7 @@
 //! The digests of ids, as memory knows them.
 
 use crate::{RecordKey, StoredId};
-use hapax::seam::Memory;
-use hapax::seam::{Digest, Digester};
+use hapax::seam::{Digest, Digester, Memory};
 
 /// Returns the digest of an id as stores have it, so that what was read from a store has the same.
 #[inline]

@@ -1,19 +1,17 @@
 //! Servers that are away, hang, or have lost the stream.
 
 use super::{add, connect, ids, options, receive};
+use crate::store::installed;
 use hapax_redis::{RedisOptions, RedisStream, RedisStreamError};
 use hapax_store::ErrorKind;
 use hapax_stream::Source;
 use std::time::{Duration, Instant};
 use testkit::processes::PATIENCE;
-use testkit::redis_server::{Server, is_missing};
+use testkit::redis_server::Server;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_away_is_waited_for() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let Some(server) = installed(|| Server::start(&["--appendonly", "yes", "--appendfsync", "always"])) else { return };
     let stream = connect(&server, options("one")).await;
     add(&server, 0..4);
     let all = receive(&stream, 4).await;
@@ -40,10 +38,7 @@ async fn a_server_that_is_away_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_wait_for_a_server_has_an_end() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     let redis = RedisOptions::single(server.url(), "test").response_timeout(Duration::from_millis(300));
     for (wait, least) in [(Duration::ZERO, Duration::ZERO), (Duration::from_secs(2), Duration::from_secs(1))] {
         let stream = RedisStream::connect(redis.clone(), options("one").retry_for(wait)).await.expect("a stream");
@@ -59,10 +54,7 @@ async fn the_wait_for_a_server_has_an_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_is_gone_is_an_error_and_is_made_anew_by_the_next_one() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     let stream = connect(&server, options("one")).await;
     add(&server, 0..1);
     receive(&stream, 1).await;
@@ -81,10 +73,7 @@ async fn a_stream_that_is_gone_is_an_error_and_is_made_anew_by_the_next_one() {
 
 #[tokio::test]
 async fn a_key_that_is_no_stream_is_an_error_at_once() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     server.ask::<String>(&["SET", "orders", "x"]);
     let refused = RedisStream::connect(RedisOptions::single(server.url(), "test"), options("one")).await.map(drop);
     assert!(matches!(refused, Err(RedisStreamError::Server { .. })), "{refused:?}");

@@ -4,12 +4,13 @@ mod away;
 mod redriven;
 mod servers;
 
+use crate::store::installed;
 use hapax_redis::{RedisOptions, RedisStream, RedisStreamError, RedisStreamOptions, StreamEntry};
 use hapax_stream::Source;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use testkit::processes::PATIENCE;
-use testkit::redis_server::{Server, is_missing};
+use testkit::redis_server::Server;
 
 const IDLE: Duration = Duration::from_millis(400);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -58,10 +59,7 @@ async fn receive_for(stream: &RedisStream, time: Duration) -> Vec<Arc<StreamEntr
 
 #[tokio::test]
 async fn entries_of_a_dead_consumer_are_taken_over_but_for_those_that_are_done() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     add(&server, 0..10); // before there is a group
     let first = connect(&server, options("one")).await;
     let all = receive(&first, 10).await;
@@ -81,10 +79,7 @@ async fn entries_of_a_dead_consumer_are_taken_over_but_for_those_that_are_done()
 
 #[tokio::test]
 async fn an_entry_that_is_worked_on_is_nobody_elses() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     add(&server, 0..1);
     let options = |consumer| options(consumer).idle(HOUR);
     let (first, second) = (connect(&server, options("one")).await, connect(&server, options("two")).await);
@@ -112,10 +107,7 @@ async fn an_entry_that_is_worked_on_is_nobody_elses() {
 
 #[tokio::test]
 async fn an_entry_that_is_given_back_comes_again_when_it_is_due() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     add(&server, 0..2);
     let stream = connect(&server, options("one").idle(HOUR)).await;
     let entries = receive(&stream, 2).await;
@@ -128,10 +120,7 @@ async fn an_entry_that_is_given_back_comes_again_when_it_is_due() {
 
 #[tokio::test]
 async fn an_entry_that_is_put_aside_says_where_it_comes_from() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     server.ask::<String>(&["XADD", "orders", "*", "id", "o-1", "dead-letter-reason", "an earlier one"]);
     let stream = connect(&server, options("one")).await;
     let entry = receive(&stream, 1).await.remove(0);
@@ -148,10 +137,7 @@ async fn an_entry_that_is_put_aside_says_where_it_comes_from() {
 
 #[tokio::test]
 async fn what_is_done_is_deleted_if_that_was_said_and_what_is_trimmed_is_counted() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     add(&server, 0..10);
     let stays = connect(&server, options("one")).await;
     let all = receive(&stays, 10).await;
@@ -169,10 +155,7 @@ async fn what_is_done_is_deleted_if_that_was_said_and_what_is_trimmed_is_counted
 
 #[tokio::test]
 async fn a_group_may_begin_at_the_end() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     add(&server, 0..3);
     let stream = connect(&server, options("one").from_end(true)).await;
     add(&server, 3..4);

@@ -1,8 +1,9 @@
 //! Dead letters that are added to the stream anew, and entries that were put aside, and come again.
 
 use super::{HOUR, connect, options};
+use crate::store::installed;
 use hapax_redis::StreamEntry;
-use testkit::redis_server::{Server, is_missing};
+use testkit::redis_server::Server;
 use testkit::redriven::{Billing, POISON, ids};
 
 fn id(entry: &StreamEntry) -> Option<String> {
@@ -15,10 +16,7 @@ fn dead_letters(server: &Server) -> Vec<(String, Vec<String>)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_letter_whose_fields_are_added_anew_is_handled_by_the_same_consumer() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     ids().for_each(|id| _ = server.ask::<String>(&["XADD", "orders", "*", "id", &id]));
     // Nothing is taken over because a machine is slow.
     let stream = connect(&server, options("one").idle(HOUR)).await;
@@ -35,10 +33,7 @@ async fn a_dead_letter_whose_fields_are_added_anew_is_handled_by_the_same_consum
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_that_was_put_aside_and_not_acknowledged_is_put_aside_again_unhandled() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start(&[]);
+    let Some(server) = installed(|| Server::start(&[])) else { return };
     server.ask::<String>(&["XADD", "orders", "*", "id", POISON[0]]);
     let stream = connect(&server, options("one").idle(HOUR)).await;
     Billing::new(id).await.puts_aside_again_what_is_repeated(&stream, 1).await;

@@ -1,6 +1,7 @@
 //! The servers that there are: with a password, encrypted, behind Sentinels, in a cluster.
 
 use super::{IDLE, add, ids, options, receive};
+use crate::store::installed;
 use hapax_redis::{RedisOptions, RedisStream, RedisStreamError, RedisStreamOptions};
 use hapax_stream::Source;
 use std::time::{Duration, Instant};
@@ -20,10 +21,7 @@ async fn all_is_done(stream: &RedisStream) {
 
 #[tokio::test]
 async fn a_password_is_that_of_the_url() {
-    if is_missing() {
-        return;
-    }
-    let server = Server::start_on_loopback(&["--requirepass", "secret"]);
+    let Some(server) = installed(|| Server::start_on_loopback(&["--requirepass", "secret"])) else { return };
     let url = |password: &str| RedisOptions::single(format!("redis://:{password}@{}", server.address()), "test");
     let refused = RedisStream::connect(url("wrong"), options("one")).await.map(drop);
     assert!(matches!(&refused, Err(RedisStreamError::Server { .. })), "{refused:?}");
@@ -56,10 +54,7 @@ async fn connections_are_encrypted() {
 
 #[tokio::test]
 async fn a_cluster_has_the_stream_in_one_slot_and_its_dead_letters_in_another() {
-    if is_missing() {
-        return;
-    }
-    let cluster = Cluster::start();
+    let Some(cluster) = installed(Cluster::start) else { return };
     let redis = RedisOptions::cluster(cluster.urls(), "test");
     let stream = RedisStream::connect(redis.clone(), options("one")).await.expect("a stream");
     // (A node answers for its own slots only.)
@@ -83,10 +78,7 @@ async fn a_cluster_has_the_stream_in_one_slot_and_its_dead_letters_in_another() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_takes_over_is_found_by_its_sentinels() {
-    if is_missing() {
-        return;
-    }
-    let watched = Watched::start();
+    let Some(watched) = installed(Watched::start) else { return };
     let master = format!("redis://{}/0", Watched::MASTER);
     let redis = RedisOptions::sentinel(master, watched.sentinel_urls(), "test");
     let stream = RedisStream::connect(redis, options("one")).await.expect("a stream");

@@ -20,7 +20,7 @@ async fn expire(engine: Served, period: Duration, limit: usize) {
         let caller = &client.caller;
         // A failure is tried again at the next tick.
         while let Ok(expired) = caller.in_time(RequestKind::Expire, limit, caller.store.expire(limit)).await {
-            caller.observer.meters.expired(expired.records);
+            caller.observer.expired.add(expired.records);
             if !expired.more {
                 break;
             }

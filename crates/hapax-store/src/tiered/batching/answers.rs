@@ -2,10 +2,10 @@
 
 use super::operation::Operation;
 use crate::tiered::one_or_many::OneOrMany;
-use crate::{ErrorKind, RecordKey, StoreError};
-use hapax::seam::Digest;
-use hapax::seam::Memory;
+use crate::{ErrorKind, Fingerprint, RecordKey, StoreError};
+use hapax::seam::{Digest, Memory};
 use std::time::Duration;
+use tokio::sync::oneshot::error::RecvError;
 use tokio::time::Instant;
 
 pub(crate) type Answer<O> = Result<<O as Operation>::Answer, StoreError>;
@@ -21,13 +21,20 @@ pub(crate) struct SharedAnswer<O: Operation> {
     pub(super) answer: Answer<O>,
     /// Two ids may have one digest.
     pub(super) key: RecordKey,
-    pub(super) sameness: O::Sameness,
+    pub(super) fingerprint: Option<Fingerprint>,
 }
 
 impl<O: Operation> SharedAnswer<O> {
-    /// Returns true if it answers this request.
-    pub(super) fn answers(&self, request: &O::Request) -> bool {
-        self.sameness == O::sameness(request) && self.key == *O::key(request)
+    /// Returns the answer for a follower, given what it was told. `None`: it must ask itself, since
+    /// the answer was lost, or is that of another request.
+    pub(super) fn told(told: Result<Option<Self>, RecvError>, request: &O::Request) -> Option<Answer<O>> {
+        match told {
+            Ok(Some(told)) if told.fingerprint == O::fingerprint(request) && told.key == *O::key(request) => {
+                Some(told.answer.map(|answer| O::for_follower(answer, request)))
+            }
+            Ok(_) => None,
+            Err(_) => Some(Err(ended())),
+        }
     }
 }
 

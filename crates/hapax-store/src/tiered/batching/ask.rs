@@ -11,8 +11,7 @@ use crate::StoreError;
 use crate::tiered::join_all::join_all;
 use crate::tiered::one_or_many::OneOrMany;
 use crate::tiered::single_flight::{Flight, SingleFlight, Turn};
-use hapax::seam::Digest;
-use hapax::seam::Memory;
+use hapax::seam::{Digest, Memory};
 use std::sync::Arc;
 
 /// Ids that were joined and are not requested yet. If the leading caller is dropped, its followers
@@ -35,6 +34,15 @@ enum Untaken<'c, O: Batched> {
     /// An answer that granted nothing.
     Shared(Answer<O>),
     Pending(Pending<'c, O>),
+}
+
+impl<O: Batched> Untaken<'_, O> {
+    fn take(self) -> Answer<O> {
+        match self {
+            Untaken::Shared(answer) => answer,
+            Untaken::Pending(pending) => pending.take().next().unwrap_or_else(|| Err(ended())),
+        }
+    }
 }
 
 /// The requests to one node with their answers, in the order of these places.
@@ -75,10 +83,7 @@ impl Client {
         if self.caller.answers_at_once {
             return self.ask_at_once::<O>(memory, &mut [request], &[id]).await.pop().unwrap_or_else(|| Err(ended()));
         }
-        match self.ask_untaken::<O>(memory, request, id).await {
-            Untaken::Shared(answer) => answer,
-            Untaken::Pending(pending) => pending.take().next().unwrap_or_else(|| Err(ended())),
-        }
+        self.ask_untaken::<O>(memory, request, id).await.take()
     }
 
     /// Requests one id, where others may request it, too. A granted id is not the caller's yet.
@@ -93,14 +98,8 @@ impl Client {
                 Turn::Leads(flight) => break flight,
                 Turn::Follows(told) => told,
             };
-            match told.await {
-                Ok(Some(told)) if told.answers(&request) => {
-                    return Untaken::Shared(told.answer.map(|answer| O::for_follower(answer, &request)));
-                }
-                // The request of the other caller is over; it was a different request, or its
-                // answer was lost.
-                Ok(_) => {}
-                Err(_) => return Untaken::Shared(Err(ended())),
+            if let Some(answer) = SharedAnswer::told(told.await, &request) {
+                return Untaken::Shared(answer);
             }
         };
         let node = self.nodes.node(O::key(&request));
@@ -185,12 +184,9 @@ impl Client {
         };
         let mut followed = Vec::with_capacity(follows.len());
         for (place, told, request, id) in follows {
-            let answer = match told.await {
-                Ok(Some(told)) if told.answers(&request) => {
-                    Untaken::Shared(told.answer.map(|answer| O::for_follower(answer, &request)))
-                }
-                Ok(_) => self.ask_untaken::<O>(memory, request, id).await,
-                Err(_) => Untaken::Shared(Err(ended())),
+            let answer = match SharedAnswer::told(told.await, &request) {
+                Some(answer) => Untaken::Shared(answer),
+                None => self.ask_untaken::<O>(memory, request, id).await,
             };
             followed.push((place, answer));
         }
@@ -200,13 +196,7 @@ impl Client {
             answers.resize_with(part.places.len(), || Err(part.otherwise.clone()));
             (part.places, answers)
         });
-        let followed = followed.into_iter().map(|(place, answer)| {
-            let answer = match answer {
-                Untaken::Shared(answer) => answer,
-                Untaken::Pending(pending) => pending.take().next().unwrap_or_else(|| Err(ended())),
-            };
-            (vec![place], vec![answer])
-        });
+        let followed = followed.into_iter().map(|(place, answer)| (vec![place], vec![answer.take()]));
         in_order(count, asked.chain(followed).collect())
     }
 

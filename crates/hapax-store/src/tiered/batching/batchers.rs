@@ -2,9 +2,8 @@
 
 use super::answers::SharedAnswer;
 use super::batcher::{Batcher, QueueOptions};
-use super::of_claims::{Claims, Completions, Failures, Releases, Renewals};
-use super::of_ids::{Forgets, LookUps, Marks, Records, Unmarks};
 use super::operation::Operation;
+use super::operations::*;
 use crate::tiered::observe::RequestKind;
 use crate::tiered::single_flight::SingleFlight;
 

@@ -4,8 +4,8 @@ use super::answers::Answer;
 use super::caller::{Sent, may_be_done};
 use super::client::Client;
 use super::nodes::Node;
-use super::of_ids::Unmarks;
 use super::operation::Operation;
+use super::operations::Unmarks;
 use crate::{ErrorKind, StoreError, Unmark};
 use hapax::seam::Digest;
 

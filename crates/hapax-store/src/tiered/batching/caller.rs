@@ -160,7 +160,7 @@ impl Caller {
                 let failed = answers.iter().filter_map(|answer| answer.as_ref().err());
                 failed.for_each(|error| {
                     sent.gave_up |= may_be_done(error);
-                    self.observer.meters.request_failed(error.kind());
+                    self.observer.request_failed(error.kind());
                 });
                 answers
             }

@@ -9,8 +9,7 @@ use super::giving_back::GivingBack;
 use super::nodes::Node;
 use crate::tiered::one_or_many::OneOrMany;
 use crate::tiered::single_flight::Flight;
-use hapax::seam::Digest;
-use hapax::seam::Memory;
+use hapax::seam::{Digest, Memory};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,6 +106,7 @@ pub(super) fn start<O: Batched>(client: &Arc<Client>, node: &Node) {
             let batcher = driver.node().batcher::<O>();
             match batcher.take() {
                 Some(groups) => driver.batch = Batch::of(groups, batcher, &driver.client.single_flights),
+                // No caller waits; the batcher has been told.
                 None => return driver.stop(),
             }
             driver.ask().await;
@@ -115,13 +115,12 @@ pub(super) fn start<O: Batched>(client: &Arc<Client>, node: &Node) {
 }
 
 impl<O: Batched> Driver<O> {
-    fn node(&self) -> &Node {
-        self.client.nodes.numbered(self.node)
+    fn stop(mut self) {
+        self.runs = false;
     }
 
-    /// Notes that no caller waits; the batcher has been told.
-    fn stop(&mut self) {
-        self.runs = false;
+    fn node(&self) -> &Node {
+        self.client.nodes.numbered(self.node)
     }
 
     /// Calls the store, then tells the followers, and only then the callers: a caller with an
@@ -176,9 +175,9 @@ impl<O: Batched> Driver<O> {
                 single_flight.land(*flight)
             };
             for follower in followers {
-                let (answer, key, sameness) = (answer.clone(), O::key(request).clone(), O::sameness(request));
+                let (answer, key, fingerprint) = (answer.clone(), O::key(request).clone(), O::fingerprint(request));
                 // A follower that is gone gets nothing.
-                let _ = follower.send(Some(SharedAnswer { answer, key, sameness }));
+                let _ = follower.send(Some(SharedAnswer { answer, key, fingerprint }));
             }
         }
     }

@@ -49,7 +49,7 @@ impl<O: Batched> GivingBack<O> {
     /// too.
     pub(super) fn start(self) {
         let Some(back) = self.hand_over() else { return };
-        if let Some(permits) = back.client.dropped.permits(back.granted.len()) {
+        if let Some(permits) = back.client.may_give_back(back.granted.len()) {
             let runtime = back.client.runtime.clone();
             runtime.spawn(async move {
                 let _permits = permits;

@@ -4,8 +4,8 @@
 //! `ask` is what callers use: it joins single flights, waits for permits, and sends requests
 //! (`pending`) to a `batcher`, whose `driver` makes each `call` through the `caller`; `writer`
 //! calls without being asked. `giving_back` is for grants whose caller is gone. `operation` defines
-//! a request, `of_ids` and `of_claims` are all there are, and `nodes` are the parts of a store that
-//! answer independently.
+//! a request, `operations` are all there are, and `nodes` are the parts of a store that answer
+//! independently.
 
 mod answers;
 mod ask;
@@ -16,11 +16,9 @@ mod caller;
 mod client;
 mod driver;
 mod giving_back;
-mod grants;
 mod nodes;
-mod of_claims;
-mod of_ids;
 mod operation;
+mod operations;
 mod pending_request;
 mod writer;
 
@@ -30,6 +28,5 @@ pub(super) use batchers::Batched;
 pub(super) use caller::Caller;
 pub(super) use client::Client;
 pub(super) use nodes::{Node, NodeOptions, Nodes, in_order};
-pub(super) use of_claims::{Claims, Completions, Failures, Releases, Renewals};
-pub(super) use of_ids::{Forgets, LookUps, Marks, Records, Unmarks};
 pub(super) use operation::UNNUMBERED;
+pub(super) use operations::*;

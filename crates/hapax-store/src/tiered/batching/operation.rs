@@ -3,7 +3,7 @@
 use crate::dyn_store::{Answering, Erased};
 use crate::tiered::lost_answers::LostMarks;
 use crate::tiered::observe::RequestKind;
-use crate::{Answers, RecordKey};
+use crate::{Answers, Fingerprint, RecordKey};
 use std::time::Duration;
 
 /// The number of an attempt that has none yet. It gets one when it is sent: a follower, or a
@@ -30,9 +30,10 @@ pub(crate) trait Operation: Sized + Send + Sync + 'static {
     /// Returns the key of the id that it concerns.
     fn key(request: &Self::Request) -> &RecordKey;
 
-    /// The value that must be equal so that two requests for an id are the same.
-    type Sameness: Copy + PartialEq + Send + Sync + 'static;
-    fn sameness(request: &Self::Request) -> Self::Sameness;
+    /// Returns the content of the message: two requests for an id are the same if that is equal.
+    fn fingerprint(_request: &Self::Request) -> Option<Fingerprint> {
+        None
+    }
 
     /// Returns the answer for a follower, which has asked the same while the request was under way.
     fn for_follower(answer: Self::Answer, _also_asked: &Self::Request) -> Self::Answer {

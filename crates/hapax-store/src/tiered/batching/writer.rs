@@ -3,7 +3,7 @@
 use super::call::call;
 use super::client::Client;
 use super::nodes::Node;
-use super::of_ids::Records;
+use super::operations::Records;
 use crate::tiered::breaker::back_off;
 use crate::{ErrorKind, Record, StoreError};
 use hapax::seam::Digest;
@@ -53,6 +53,7 @@ fn start(client: &Arc<Client>, node: u32) {
         loop {
             match writer.node().write_behind.take(limits.batch * limits.under_way) {
                 Some(batch) => writer.batch = batch,
+                // Nothing is left; the queue has been told.
                 None => return writer.stop(),
             }
             if writer.write(limits.batch).await {
@@ -66,13 +67,12 @@ fn start(client: &Arc<Client>, node: u32) {
 }
 
 impl Writer {
-    fn node(&self) -> &Node {
-        self.client.nodes.numbered(self.node)
+    fn stop(mut self) {
+        self.runs = false;
     }
 
-    /// Notes that nothing is left; the queue has been told.
-    fn stop(&mut self) {
-        self.runs = false;
+    fn node(&self) -> &Node {
+        self.client.nodes.numbered(self.node)
     }
 
     /// Writes the batch that it has taken. Returns true if all of it was written.

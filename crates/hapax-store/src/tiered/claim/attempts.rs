@@ -3,13 +3,13 @@
 use super::holder::{Attempt, Holder, Where};
 use super::options::{Done, TieredClaimOptions};
 use crate::back_off::BackOff;
+use crate::backend::option;
+use crate::backend::times::{self, HUNDRED_YEARS};
 use crate::dyn_store::Answering;
 use crate::tiered::batching::{Claims, UNNUMBERED};
 use crate::tiered::engine::{Engine, Name};
-use crate::times::{self, HUNDRED_YEARS};
-use crate::{ClaimRequest, Claimed, Completed, Fingerprint, Known, OnStoreError, RecordKey, StoreError, option};
-use hapax::seam::Digest;
-use hapax::seam::Tried;
+use crate::{ClaimRequest, Claimed, Completed, Fingerprint, Known, OnStoreError, RecordKey, StoreError};
+use hapax::seam::{Digest, Tried};
 use hapax::{Outcome, Tier, Verdict};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -19,11 +19,6 @@ const LOOKS: BackOff = BackOff { first: Duration::from_millis(5), max: Duration:
 
 /// The number of times that the store is asked again for a result that memory does not know.
 const MAX_BLIND: u32 = 3;
-
-/// Returns true if memory has answered, which knows no results.
-fn is_blind(done: &Done) -> bool {
-    done.result.is_none() && done.verdict.tier() == Tier::Window
-}
 
 impl Engine {
     /// Returns memory's answer if it suffices, and otherwise the name to ask the store about.
@@ -54,13 +49,16 @@ impl Engine {
         option::check("hapax", is_valid, "retention of a claim", &retention, &format!("up to {max:?}, not none"))
     }
 
-    /// Claims an id that memory does not know, in the store.
+    /// Claims an id that memory does not know: asks the store for it, or an exclusive engine, whose
+    /// process decides alone, whether the store knows it.
     pub(crate) fn claim(&self, name: Name, options: TieredClaimOptions) -> Answering<'_, Result<Attempt, StoreError>> {
         Box::pin(async move {
+            let (key, id) = (name.0.clone(), name.1);
             let answer = if self.ownership().is_exclusive {
-                self.answer_exclusive(&name, &options).await
+                self.look_up(key, id).await.map(|known| self.decided(Answer::of_known(known, &options), id, &options))
             } else {
-                self.answer_shared(&name, &options).await
+                let request = self.request(key, &options);
+                self.client.ask_one::<Claims>(&self.policy.memory, request, id).await.map(Answer::of)
             };
             self.attempted(name, &options, answer)
         })
@@ -84,7 +82,9 @@ impl Engine {
                 };
                 let lease_left = match &attempt {
                     // Memory knows that it is done, just now, but not its result: the store does.
-                    Attempt::Duplicate(done) if options.wants_result && is_blind(done) && blind < MAX_BLIND => {
+                    Attempt::Duplicate(Done { result: None, verdict, .. })
+                        if options.wants_result && verdict.tier() == Tier::Window && blind < MAX_BLIND =>
+                    {
                         blind += 1;
                         continue;
                     }
@@ -108,31 +108,33 @@ impl Engine {
                 return names.iter().map(|_| Err(error.clone())).collect();
             }
             let options = TieredClaimOptions::new();
-            let answers = if self.ownership().is_exclusive {
-                self.answers_exclusive(&names, &options).await
-            } else {
-                self.answers_shared(&names, &options).await
-            };
+            let answers = self.answers(&names, &options).await;
             names.into_iter().zip(answers).map(|(name, answer)| self.attempted(name, &options, answer)).collect()
         })
     }
 
-    async fn answer_shared(&self, (key, id): &Name, options: &TieredClaimOptions) -> Result<Answer, StoreError> {
-        let request = self.request(key.clone(), options);
-        let claimed = self.client.ask_one::<Claims>(&self.policy.memory, request, *id).await?;
-        Ok(Answer::of(claimed))
-    }
-
-    async fn answers_shared(&self, names: &[Name], options: &TieredClaimOptions) -> Vec<Result<Answer, StoreError>> {
-        let known: Vec<Option<Answer>> = names.iter().map(|(_, id)| self.known(*id, options)).collect();
-        let unknown = names.iter().zip(&known).filter(|(_, known)| known.is_none());
-        let requests = unknown.map(|((key, id), _)| (self.request(key.clone(), options), *id)).collect();
-        let mut claimed = self.client.ask::<Claims>(&self.policy.memory, requests).await.into_iter();
-        let answer = |known| match known {
-            Some(known) => Ok(known),
-            None => claimed.next().map_or(Ok(Answer::TooMany), |claimed| claimed.map(Answer::of)),
-        };
-        known.into_iter().map(answer).collect()
+    /// Answers many claims, in order, each as [`claim_in_memory`](Self::claim_in_memory) and
+    /// [`claim`](Self::claim) would.
+    async fn answers(&self, names: &[Name], options: &TieredClaimOptions) -> Vec<Result<Answer, StoreError>> {
+        let is_exclusive = self.ownership().is_exclusive;
+        let mut answers: Vec<Result<Option<Answer>, StoreError>> =
+            names.iter().map(|(_, id)| Ok(self.known(*id, options))).collect();
+        let is_asked =
+            |place: &usize| matches!(answers[*place], Ok(None)) && !(is_exclusive && self.is_new(names[*place].1));
+        let asked: Vec<usize> = (0..names.len()).filter(is_asked).collect();
+        if is_exclusive {
+            for (place, known) in asked.iter().zip(self.look_up_batch(&asked, names).await) {
+                answers[*place] = known.map(|known| Answer::of_known(known, options));
+            }
+        } else {
+            let request = |place: &usize| (self.request(names[*place].0.clone(), options), names[*place].1);
+            let claimed = self.client.ask::<Claims>(&self.policy.memory, asked.iter().map(request).collect()).await;
+            for (place, claimed) in asked.iter().zip(claimed) {
+                answers[*place] = claimed.map(|claimed| Some(Answer::of(claimed)));
+            }
+        }
+        let answers = answers.into_iter().zip(names);
+        answers.map(|(answer, (_, id))| answer.map(|answer| self.decided(answer, *id, options))).collect()
     }
 
     /// Returns memory's answer, if it suffices.
@@ -146,29 +148,14 @@ impl Engine {
         ClaimRequest { key, attempt: UNNUMBERED, lease, fingerprint: options.fingerprint }
     }
 
-    /// Returns the answer of an exclusive engine, whose process decides alone: the store is asked
-    /// only about ids that the history may know.
-    async fn answer_exclusive(&self, (key, id): &Name, options: &TieredClaimOptions) -> Result<Answer, StoreError> {
-        let known = self.look_up(key.clone(), *id).await?;
-        Ok(Answer::of_known(known, options.fingerprint).unwrap_or_else(|| self.claim_here(*id, options)))
-    }
-
-    async fn answers_exclusive(&self, names: &[Name], options: &TieredClaimOptions) -> Vec<Result<Answer, StoreError>> {
-        let known: Vec<Option<Answer>> = names.iter().map(|(_, id)| self.known(*id, options)).collect();
-        let is_asked = |place: &usize| known[*place].is_none() && !self.is_new(names[*place].1);
-        let asked: Vec<usize> = (0..names.len()).filter(is_asked).collect();
-        let mut answers: Vec<Option<Result<Answer, StoreError>>> =
-            known.into_iter().map(|known| known.map(Ok)).collect();
-        for (place, known) in asked.iter().zip(self.look_up_batch(&asked, names).await) {
-            answers[*place] = known.map(|known| Answer::of_known(known, options.fingerprint)).transpose();
-        }
-        let answers = answers.into_iter().zip(names);
-        answers.map(|(answer, (_, id))| answer.unwrap_or_else(|| Ok(self.claim_here(*id, options)))).collect()
-    }
-
     /// Returns true if the history is certain that the id is not completed.
     fn is_new(&self, id: Digest) -> bool {
         self.ownership().is_warm() && self.policy.memory.is_new(id)
+    }
+
+    /// Returns this answer, or that of this process for an id that is new.
+    fn decided(&self, answer: Option<Answer>, id: Digest, options: &TieredClaimOptions) -> Answer {
+        answer.unwrap_or_else(|| self.claim_here(id, options))
     }
 
     /// Claims an id that the store does not know.
@@ -204,8 +191,8 @@ impl Engine {
             self.policy.verdicts.count(verdict);
         }
         match answer {
-            Answer::Mismatch => self.policy.verdicts.meters.mismatched(),
-            Answer::TooMany => self.policy.verdicts.meters.refused(),
+            Answer::Mismatch => self.policy.verdicts.mismatches.add(1),
+            Answer::TooMany => self.policy.verdicts.refused.add(1),
             _ => {}
         }
         let hold = |held| Attempt::Claimed(Holder::new(self, name, options, held));
@@ -250,11 +237,11 @@ impl Answer {
     }
 
     /// Returns the answer for a state of the store, or `None` if the id is free.
-    fn of_known(known: Known, asked: Option<Fingerprint>) -> Option<Self> {
+    fn of_known(known: Known, options: &TieredClaimOptions) -> Option<Self> {
         Some(match known {
             Known::Unknown => return None,
             Known::InProgress { fingerprint, .. } | Known::Completed(Completed { fingerprint, .. })
-                if Fingerprint::differ(asked, fingerprint) =>
+                if Fingerprint::differ(options.fingerprint, fingerprint) =>
             {
                 Answer::Mismatch
             }

@@ -33,8 +33,8 @@ impl Engine {
                     together.push(Placed { place, claim, patience });
                     continue;
                 }
-                let completing = if is_patient { claim.complete(None) } else { claim.complete_once(None) };
-                let part: Answering<'_, _> = Box::pin(async move { (vec![place], vec![completing.await]) });
+                let part: Answering<'_, _> =
+                    Box::pin(async move { (vec![place], vec![claim.complete(None, is_patient).await]) });
                 parts.push(part);
             }
             parts.push(Box::pin(self.complete_together(together, is_patient)));

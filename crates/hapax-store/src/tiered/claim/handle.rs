@@ -138,7 +138,7 @@ impl<S: Store> TieredClaim<S> {
     /// was unavailable for a whole lease, or cannot do it: the effects of the work may then happen
     /// twice.
     pub async fn complete(self) -> Result<(), NotCompleted<S>> {
-        self.holder.complete(None).await.map_err(NotCompleted::of)
+        self.holder.complete(None, true).await.map_err(NotCompleted::of)
     }
 
     /// Completes the claim, and stores a result with it, for callers that [want
@@ -148,7 +148,7 @@ impl<S: Store> TieredClaim<S> {
     ///
     /// Those of [`complete`](TieredClaim::complete).
     pub async fn complete_with(self, result: impl Into<Vec<u8>>) -> Result<(), NotCompleted<S>> {
-        self.holder.complete(Some(result.into())).await.map_err(NotCompleted::of)
+        self.holder.complete(Some(result.into()), true).await.map_err(NotCompleted::of)
     }
 
     /// Releases the id, because the work was not done: the next delivery gets it.
@@ -157,7 +157,7 @@ impl<S: Store> TieredClaim<S> {
     ///
     /// [`ClaimError`]. If the store could not be asked, the lease ends all the same.
     pub async fn release(self) -> Result<(), ClaimError> {
-        self.holder.release().await
+        self.holder.give_up(None).await
     }
 
     /// Notes that the work failed, and will for a while: until then the id is in progress for all
@@ -169,7 +169,7 @@ impl<S: Store> TieredClaim<S> {
     ///
     /// [`ClaimError`].
     pub async fn fail(self, retry_after: Duration) -> Result<(), ClaimError> {
-        self.holder.fail(retry_after).await
+        self.holder.give_up(Some(retry_after)).await
     }
 
     /// Renews the claim: its lease is this long, from now.
@@ -225,7 +225,7 @@ impl<S: Store> TieredClaim<S> {
     /// Completes the claim for a retention of its own, with one try.
     #[cfg(feature = "json")]
     pub(crate) async fn complete_once_for(self, result: Vec<u8>, retention: Duration) -> Result<(), NotCompleted<S>> {
-        self.holder.remembered_for(retention).complete_once(Some(result)).await.map_err(NotCompleted::of)
+        self.holder.remembered_for(retention).complete(Some(result), false).await.map_err(NotCompleted::of)
     }
 }
 
@@ -284,7 +284,7 @@ impl<S: Store> NotCompleted<S> {
     /// Those of [`complete`](TieredClaim::complete): another error like this one.
     pub async fn retry(self) -> Result<(), NotCompleted<S>> {
         let Unfinished { holder, result, .. } = *self.unfinished;
-        holder.complete(result).await.map_err(NotCompleted::of)
+        holder.complete(result, true).await.map_err(NotCompleted::of)
     }
 
     /// Returns the claim. Dropping it does not release it; to have the work done again before its
@@ -308,7 +308,8 @@ impl<S: Store> From<NotCompleted<S>> for ClaimError {
 
 impl<S: Store> fmt::Debug for NotCompleted<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.unfinished.fmt(f)
+        let Unfinished { holder, error, .. } = &*self.unfinished;
+        f.debug_struct("NotCompleted").field("key", &holder.key).field("error", error).finish_non_exhaustive()
     }
 }
 

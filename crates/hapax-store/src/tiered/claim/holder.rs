@@ -5,14 +5,14 @@ use super::options::{Done, TieredClaimOptions};
 use super::patience::{Patience, retry_pause};
 use super::releasing::Releasing;
 use crate::back_off::jittered;
+use crate::backend::times;
 use crate::dyn_store::Answering;
 use crate::tiered::batching::{Client, Completions, Failures, Records, Releases, Renewals};
 use crate::tiered::engine::{Engine, Name, PolicyState, SideRecord};
 use crate::tiered::observe::End;
-use crate::{ClaimFailure, Completion, Fingerprint, Held, Hold, Record, RecordKey, Renewal, StoreError, times};
+use crate::{ClaimFailure, Completion, Fingerprint, Held, Hold, Record, RecordKey, Renewal, StoreError};
 use hapax::seam::Digest;
 use hapax::{LostLease, Token};
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -72,15 +72,6 @@ pub(crate) struct Unfinished {
     pub(super) error: ClaimError,
 }
 
-impl fmt::Debug for Unfinished {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NotCompleted")
-            .field("key", &self.holder.key)
-            .field("error", &self.error)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Holder {
     pub(super) fn new(engine: &Engine, (key, id): Name, options: &TieredClaimOptions, held: Where) -> Self {
         Holder {
@@ -117,16 +108,20 @@ impl Holder {
         self.is_verified().then(|| SideRecord::new(&self.client, &self.policy, &self.key))
     }
 
-    /// Completes the claim, with tries for as long as one lease; see [`Patience`].
-    pub(crate) fn complete(mut self, result: Option<Vec<u8>>) -> Answering<'static, Result<(), Box<Unfinished>>> {
+    /// Completes the claim: with one try, or with tries for as long as one lease; see [`Patience`].
+    pub(crate) fn complete(
+        mut self,
+        result: Option<Vec<u8>>,
+        is_patient: bool,
+    ) -> Answering<'static, Result<(), Box<Unfinished>>> {
         Box::pin(async move {
             self.work_is_done();
-            let mut patience = Patience::new(tokio::time::Instant::now(), self.lease);
+            let mut patience = is_patient.then(|| Patience::new(tokio::time::Instant::now(), self.lease));
             loop {
                 let completed = self.try_to_complete(result.clone()).await;
-                let Some(pause) = self.pause(&completed, &mut patience, self.client.caller.random.next()) else {
-                    return self.completed(completed, result);
-                };
+                let random = || self.client.caller.random.next();
+                let pause = patience.as_mut().and_then(|patience| self.pause(&completed, patience, random()));
+                let Some(pause) = pause else { return self.completed(completed, result) };
                 // Before the pause: a store that has come back in the meantime is told at once.
                 if self.is_to_be_renewed() {
                     // Only the completion tells whether the claim was lost: one whose answer was
@@ -135,15 +130,6 @@ impl Holder {
                 }
                 tokio::time::sleep(pause).await;
             }
-        })
-    }
-
-    /// Completes the claim, with one try.
-    pub(super) fn complete_once(mut self, result: Option<Vec<u8>>) -> Answering<'static, Result<(), Box<Unfinished>>> {
-        Box::pin(async move {
-            self.work_is_done();
-            let completed = self.try_to_complete(result.clone()).await;
-            self.completed(completed, result)
         })
     }
 
@@ -243,14 +229,6 @@ impl Holder {
         }
     }
 
-    /// Makes memory forget an id that nobody verified, whose work is done and is to be done again.
-    fn unlearned(&self, state: State) -> Result<(), ClaimError> {
-        if state == State::Done {
-            self.policy.memory.forget(self.id);
-        }
-        Ok(())
-    }
-
     fn count(&self, end: End) {
         // A claim in shadow mode is not the caller's, so it is not counted.
         if !matches!(self.held, Where::Shadow) {
@@ -277,38 +255,33 @@ impl Holder {
         self.client.ask_one::<Records>(&self.policy.memory, record, self.id).await.map_err(ClaimError::Store)
     }
 
-    pub(super) fn release(mut self) -> Answering<'static, Result<(), ClaimError>> {
-        Box::pin(async move {
-            let state = std::mem::replace(&mut self.state, State::Ended);
-            let released = match self.held {
-                Where::Admitted => self.unlearned(state),
-                Where::Shadow => Ok(()),
-                Where::Here { token } => self.check_held(self.policy.memory.release(self.id, token)),
-                Where::Store { .. } => {
-                    self.held(self.client.ask_one::<Releases>(&self.policy.memory, self.hold(), self.id).await)
-                }
-            };
-            self.count(error::actual_end(End::Released, &released));
-            released
-        })
-    }
-
-    pub(super) fn fail(mut self, retry_after: Duration) -> Answering<'static, Result<(), ClaimError>> {
+    /// Ends the claim, whose work was not done: another caller gets the id at once, or in a while.
+    pub(super) fn give_up(mut self, retry_after: Option<Duration>) -> Answering<'static, Result<(), ClaimError>> {
         Box::pin(async move {
             // Otherwise it is dropped, which releases it: a wrong option must not burn the id.
-            times::check_or_none("retry_after", retry_after).map_err(ClaimError::Store)?;
+            times::check_or_none("retry_after", retry_after.unwrap_or_default()).map_err(ClaimError::Store)?;
             let state = std::mem::replace(&mut self.state, State::Ended);
-            let failed = match self.held {
-                Where::Admitted => self.unlearned(state),
-                Where::Shadow => Ok(()),
-                Where::Here { token } => self.check_held(self.policy.memory.extend(self.id, token, retry_after, true)),
-                Where::Store { .. } => {
-                    let failure = ClaimFailure { hold: self.hold(), retry_after };
-                    self.held(self.client.ask_one::<Failures>(&self.policy.memory, failure, self.id).await)
+            let (memory, id, hold) = (&self.policy.memory, self.id, self.hold());
+            let ended = match (self.held, retry_after) {
+                (Where::Admitted, _) => {
+                    if state == State::Done {
+                        // Nobody has verified it, and its work is to be done again.
+                        memory.forget(id);
+                    }
+                    Ok(())
+                }
+                (Where::Shadow, _) => Ok(()),
+                (Where::Here { token }, None) => self.check_held(memory.release(id, token)),
+                (Where::Here { token }, Some(time)) => self.check_held(memory.extend(id, token, time, true)),
+                (Where::Store { .. }, None) => self.held(self.client.ask_one::<Releases>(memory, hold, id).await),
+                (Where::Store { .. }, Some(retry_after)) => {
+                    let failure = ClaimFailure { hold, retry_after };
+                    self.held(self.client.ask_one::<Failures>(memory, failure, id).await)
                 }
             };
-            self.count(error::actual_end(End::Failed, &failed));
-            failed
+            let end = if retry_after.is_some() { End::Failed } else { End::Released };
+            self.count(error::actual_end(end, &ended));
+            ended
         })
     }
 
@@ -316,18 +289,19 @@ impl Holder {
         Box::pin(async move {
             times::check("lease", lease).map_err(ClaimError::Store)?;
             self.lease = lease;
+            let asked_at = tokio::time::Instant::now();
             let renewed = match self.held {
                 Where::Admitted | Where::Shadow => return Ok(()),
-                Where::Here { token } => self.check_held(self.policy.memory.extend(self.id, token, lease, false)),
+                Where::Here { token } => {
+                    let is_held = self.policy.memory.extend(self.id, token, lease, false);
+                    Ok(if is_held { Held::Done } else { Held::Lost })
+                }
                 Where::Store { .. } => {
                     let (renewal, id) = self.renewal();
-                    let asked_at = tokio::time::Instant::now();
-                    let renewed = self.client.ask_one::<Renewals>(&self.policy.memory, renewal, id).await;
-                    return self.renewed(asked_at, renewed);
+                    self.client.ask_one::<Renewals>(&self.policy.memory, renewal, id).await
                 }
             };
-            self.policy.verdicts.meters.renewed(error::renewal(&renewed));
-            renewed
+            self.renewed(asked_at, renewed)
         })
     }
 
@@ -336,7 +310,7 @@ impl Holder {
         (Renewal { hold: self.hold(), lease: self.lease }, self.id)
     }
 
-    /// Notes the store's answer to a renewal that was requested at `asked_at`.
+    /// Notes the answer to a renewal that was requested at `asked_at`.
     pub(super) fn renewed(
         &mut self,
         asked_at: tokio::time::Instant,
@@ -346,7 +320,7 @@ impl Holder {
         if renewed.is_ok() {
             self.renewed = asked_at;
         }
-        self.policy.verdicts.meters.renewed(error::renewal(&renewed));
+        self.policy.verdicts.renewed(error::renewal(&renewed));
         renewed
     }
 
@@ -410,7 +384,7 @@ impl Drop for Holder {
             }
             Where::Store { .. } => {
                 // As many as may wait. If it fails, or there are more, the lease expires.
-                let Some(permit) = self.client.dropped.permits(1) else { return };
+                let Some(permit) = self.client.may_give_back(1) else { return };
                 let (client, policy, id) = (Arc::clone(&self.client), Arc::clone(&self.policy), self.id);
                 let hold = self.hold();
                 let releasing = (!client.caller.answers_at_once).then(|| Releasing::begin(&client, id));

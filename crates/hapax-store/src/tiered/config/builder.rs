@@ -37,15 +37,11 @@ pub struct TieredBuilder<S> {
 impl<S: Store> TieredDedup<S> {
     /// Starts configuring an engine over a store.
     pub fn builder(store: S) -> TieredBuilder<S> {
-        TieredBuilder::new(store)
+        TieredBuilder { store, options: Options::default() }
     }
 }
 
 impl<S: Store> TieredBuilder<S> {
-    fn new(store: S) -> Self {
-        TieredBuilder { store, options: Options::default() }
-    }
-
     /// Sets the ownership of the ids. Default: shared with other instances.
     pub fn ownership(mut self, ownership: Ownership) -> Self {
         self.options.ownership = ownership;

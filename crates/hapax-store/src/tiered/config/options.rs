@@ -1,5 +1,7 @@
 //! The construction of an engine from its options, for any store, and the checks of the options.
 
+use crate::backend::option;
+use crate::backend::times::{self, HUNDRED_YEARS};
 use crate::dyn_store::{Answering, Erased};
 use crate::tiered::background::{expiry, ownership, taking_back};
 use crate::tiered::batching::{Caller, Client, NodeOptions, Nodes, QueueOptions};
@@ -8,8 +10,7 @@ use crate::tiered::engine::{EVERYWHERE, Engine, Ownership, OwnershipState, Polic
 use crate::tiered::lost_answers::{LostMarks, Pace};
 use crate::tiered::observe::Verdicts;
 use crate::tiered::random::Random;
-use crate::times::{self, HUNDRED_YEARS};
-use crate::{ErrorKind, Limits, Scope, StoreError, option};
+use crate::{ErrorKind, Limits, Scope, StoreError};
 use hapax::seam::{DigestKey, Memory, WantedKey, random};
 use hapax::{Clock, Dedup, Error, History, Unconfirmed};
 use std::collections::HashMap;
@@ -86,35 +87,33 @@ impl Default for Options {
 
 impl Options {
     pub(super) fn build(self, store: Arc<dyn Erased>) -> Answering<'static, Result<Engine, StoreError>> {
-        Box::pin(self.build_over(store))
-    }
-
-    async fn build_over(self, store: Arc<dyn Erased>) -> Result<Engine, StoreError> {
-        self.validate()?;
-        let key = self.key.or_random().map_err(unbuilt)?;
-        let ownership = Arc::new(OwnershipState::new(self.is_exclusive(), store.backend()));
-        let in_doubt = self.in_doubt(&*store);
-        let policies = self.policies(key, &ownership, in_doubt)?;
-        let seed = self.attempt_seed.unwrap_or_else(random::any);
-        let random = Arc::new(Random::new(seed));
-        let nodes = Nodes::new(Arc::clone(&store), self.node_options(store.limits()));
-        let caller = Caller::new(store, self.timeout, self.retries, Arc::clone(&random));
-        let pace = Pace::new(in_doubt, caller.patience());
-        let (lost_marks, some_lost) = LostMarks::new(random::mix(!seed), random, self.timeout, in_doubt, pace);
-        let client = Arc::new(Client::new(caller, nodes, lost_marks, self.max_waiting));
-        self.settle_ownership(&client, &ownership, &policies).await?;
-        if let Some(policy) = policies.get(EVERYWHERE) {
-            taking_back::start(&client, Arc::clone(&policy.memory), some_lost);
-        }
-        if ownership.owner_lease().is_some() {
-            ownership::start(&client, &ownership);
-        }
-        if let Some((every, limit)) = self.expiry {
-            expiry::start(&client, &ownership, every, limit);
-        }
-        #[cfg(feature = "metrics")]
-        crate::tiered::background::gauges::start(&client, &ownership, &policies);
-        Engine::new(client, Arc::new(policies), &self.scope)
+        Box::pin(async move {
+            self.validate()?;
+            let key = self.key.or_random().map_err(unbuilt)?;
+            let ownership = Arc::new(OwnershipState::new(self.is_exclusive(), store.backend()));
+            let in_doubt = self.in_doubt(&*store);
+            let policies = self.policies(key, &ownership, in_doubt)?;
+            let seed = self.attempt_seed.unwrap_or_else(random::any);
+            let random = Arc::new(Random::new(seed));
+            let nodes = Nodes::new(Arc::clone(&store), self.node_options(store.limits()));
+            let caller = Caller::new(store, self.timeout, self.retries, Arc::clone(&random));
+            let pace = Pace::new(in_doubt, caller.patience());
+            let (lost_marks, some_lost) = LostMarks::new(random::mix(!seed), random, self.timeout, in_doubt, pace);
+            let client = Arc::new(Client::new(caller, nodes, lost_marks, self.max_waiting));
+            self.settle_ownership(&client, &ownership, &policies).await?;
+            if let Some(policy) = policies.get(EVERYWHERE) {
+                taking_back::start(&client, Arc::clone(&policy.memory), some_lost);
+            }
+            if ownership.owner_lease().is_some() {
+                ownership::start(&client, &ownership);
+            }
+            if let Some((every, limit)) = self.expiry {
+                expiry::start(&client, &ownership, every, limit);
+            }
+            #[cfg(feature = "metrics")]
+            crate::tiered::background::gauges::start(&client, &ownership, &policies);
+            Engine::new(client, Arc::new(policies), &self.scope)
+        })
     }
 
     /// Claims the store for an exclusive engine, and makes sure for a shared one that it may use

@@ -9,12 +9,13 @@ use super::policy::{EVERYWHERE, PolicyState};
 use super::side_record::{self, SideRecord};
 use super::stats::TieredStats;
 use crate::attempt_count::AttemptCount;
+use crate::backend::times;
 use crate::dyn_store::Answering;
 use crate::tiered::batching::{Client, Forgets, LookUps, ended, in_order};
 use crate::tiered::digest::{digest, digest_of};
 use crate::tiered::join_all::join_all;
 use crate::tiered::observe::RequestKind;
-use crate::{ErrorKind, Known, RecordKey, Scope, StoreError, times};
+use crate::{ErrorKind, Known, RecordKey, Scope, StoreError};
 use hapax::seam::{Digest, Digester};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -109,51 +110,97 @@ impl Engine {
     }
 
     pub(crate) fn warm(&self) -> Answering<'_, Result<u64, StoreError>> {
-        Box::pin(self.read_all())
+        Box::pin(async move {
+            const PAGE: usize = 10_000;
+            let caller = &self.client.caller;
+            let (mut ids, mut cursor) = (0, None);
+            loop {
+                self.ownership().admit()?;
+                let call = caller.observer.begin(RequestKind::Scan, PAGE);
+                let page = caller.patiently(call.under_way(caller.store.scan(cursor.as_ref(), PAGE))).await;
+                call.ended(page.as_ref().err().map(StoreError::kind));
+                let page = page?;
+                let before = ids;
+                let mut digesters: HashMap<Scope, (Digester, Arc<PolicyState>)> = HashMap::new();
+                for found in page.found {
+                    let scope = &found.key.scope;
+                    if scope.is_reserved() {
+                        continue;
+                    }
+                    let (digester, policy) = match digesters.get(scope) {
+                        Some(known) => known,
+                        None => {
+                            let handle = self.with_scope(scope.as_str())?;
+                            digesters.entry(scope.clone()).or_insert((handle.digester, handle.policy))
+                        }
+                    };
+                    let id = digest(digester, &found.key.id);
+                    if policy.memory.has_history() || policy.memory.may_learn(found.expires_in) {
+                        policy.memory.warm(&[id]);
+                    }
+                    ids += 1;
+                }
+                caller.observer.warmed.add(ids - before);
+                cursor = page.next;
+                if cursor.is_none() {
+                    self.ownership().warm();
+                    caller.observer.warm(ids);
+                    return Ok(ids);
+                }
+            }
+        })
     }
 
     pub(crate) fn shutdown(&self, deadline: Duration) -> Answering<'_, Result<(), StoreError>> {
-        Box::pin(self.end(deadline))
-    }
-
-    async fn read_all(&self) -> Result<u64, StoreError> {
-        const PAGE: usize = 10_000;
-        let caller = &self.client.caller;
-        let (mut ids, mut cursor) = (0, None);
-        loop {
-            self.ownership().admit()?;
-            let call = caller.observer.begin(RequestKind::Scan, PAGE);
-            let page = caller.patiently(call.under_way(caller.store.scan(cursor.as_ref(), PAGE))).await;
-            call.ended(page.as_ref().err().map(StoreError::kind));
-            let page = page?;
-            let before = ids;
-            let mut digesters: HashMap<Scope, (Digester, Arc<PolicyState>)> = HashMap::new();
-            for found in page.found {
-                let scope = &found.key.scope;
-                if scope.is_reserved() {
-                    continue;
-                }
-                let (digester, policy) = match digesters.get(scope) {
-                    Some(known) => known,
-                    None => {
-                        let handle = self.with_scope(scope.as_str())?;
-                        digesters.entry(scope.clone()).or_insert((handle.digester, handle.policy))
-                    }
-                };
-                let id = digest(digester, &found.key.id);
-                if policy.memory.has_history() || policy.memory.may_learn(found.expires_in) {
-                    policy.memory.warm(&[id]);
-                }
-                ids += 1;
+        Box::pin(async move {
+            times::check_or_none("deadline", deadline)?;
+            let until = Instant::now() + deadline;
+            let shut = StoreError::new(ErrorKind::Unavailable, "hapax", "the engine was shut down");
+            self.ownership().refuse(shut);
+            // Marks that no caller was told of are taken back first, while the batchers are open.
+            while self.client.lost_marks.lock().open() > 0 && Instant::now() < until {
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            caller.observer.meters.warmed(ids - before);
-            cursor = page.next;
-            if cursor.is_none() {
-                self.ownership().warm();
-                caller.observer.warm(ids);
-                return Ok(ids);
+            self.client.nodes.close();
+            let mut last = None;
+            loop {
+                let waiting = self.client.nodes.len() + self.client.len_given_back();
+                let behind = self.client.nodes.len_behind();
+                if waiting == 0 && behind == 0 {
+                    break;
+                }
+                if Instant::now() >= until {
+                    let left = format!(
+                        "after {deadline:?}, {waiting} requests are under way, and {behind} records are not durable"
+                    );
+                    return Err(match last {
+                        Some(error) => StoreError::caused(ErrorKind::Timeout, "hapax", left, error),
+                        None => StoreError::new(ErrorKind::Timeout, "hapax", left),
+                    });
+                }
+                match tokio::time::timeout_at(until, self.client.nodes.settle()).await {
+                    Ok(Err(error)) => last = Some(error),
+                    _ => tokio::time::sleep(Duration::from_millis(1)).await,
+                }
             }
-        }
+            self.client.nodes.iter().for_each(|node| node.write_behind.close());
+            if let Some(lease) = self.ownership().owner_lease() {
+                let released = tokio::time::timeout_at(
+                    until.max(Instant::now() + self.client.caller.timeout),
+                    lease.release(&*self.client.caller.store),
+                );
+                if let Ok(released) = released.await {
+                    released?;
+                }
+            }
+            match self.client.lost_marks.lock().open() {
+                0 => Ok(()),
+                open => {
+                    let left = format!("after {deadline:?}, {open} marks of which nobody was told are not taken back");
+                    Err(StoreError::new(ErrorKind::Timeout, "hapax", left))
+                }
+            }
+        })
     }
 
     /// Looks up an id in an exclusive engine's store. The store knows nothing of records that are
@@ -174,55 +221,5 @@ impl Engine {
             (part.places, known)
         });
         in_order(places.len(), join_all(parts).await)
-    }
-
-    async fn end(&self, deadline: Duration) -> Result<(), StoreError> {
-        times::check_or_none("deadline", deadline)?;
-        let until = Instant::now() + deadline;
-        let shut = StoreError::new(ErrorKind::Unavailable, "hapax", "the engine was shut down");
-        self.ownership().refuse(shut);
-        // Marks that no caller was told of are taken back first, while the batchers are open.
-        while self.client.lost_marks.lock().open() > 0 && Instant::now() < until {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        self.client.nodes.close();
-        let mut last = None;
-        loop {
-            let waiting = self.client.nodes.len() + self.client.dropped.len();
-            let behind = self.client.nodes.len_behind();
-            if waiting == 0 && behind == 0 {
-                break;
-            }
-            if Instant::now() >= until {
-                let left = format!(
-                    "after {deadline:?}, {waiting} requests are under way, and {behind} records are not durable"
-                );
-                return Err(match last {
-                    Some(error) => StoreError::caused(ErrorKind::Timeout, "hapax", left, error),
-                    None => StoreError::new(ErrorKind::Timeout, "hapax", left),
-                });
-            }
-            match tokio::time::timeout_at(until, self.client.nodes.settle()).await {
-                Ok(Err(error)) => last = Some(error),
-                _ => tokio::time::sleep(Duration::from_millis(1)).await,
-            }
-        }
-        self.client.nodes.iter().for_each(|node| node.write_behind.close());
-        if let Some(lease) = self.ownership().owner_lease() {
-            let released = tokio::time::timeout_at(
-                until.max(Instant::now() + self.client.caller.timeout),
-                lease.release(&*self.client.caller.store),
-            );
-            if let Ok(released) = released.await {
-                released?;
-            }
-        }
-        match self.client.lost_marks.lock().open() {
-            0 => Ok(()),
-            open => {
-                let left = format!("after {deadline:?}, {open} marks of which nobody was told are not taken back");
-                Err(StoreError::new(ErrorKind::Timeout, "hapax", left))
-            }
-        }
     }
 }

@@ -4,6 +4,7 @@ use super::ownership_state::OwnershipState;
 use super::policy::PolicyState;
 use crate::tiered::batching::{Client, Node};
 use crate::tiered::breaker::BreakerState;
+use crate::tiered::observe::Verdicts;
 use hapax::{Outcome, Tier};
 use std::sync::Arc;
 
@@ -84,27 +85,18 @@ impl NodeStats {
 }
 
 impl ScopeStats {
-    pub(crate) fn of(policy: &PolicyState) -> Self {
-        let of = |outcome, tiers: &[Tier]| tiers.iter().map(|tier| policy.verdicts.of(outcome, *tier)).sum();
+    /// Adds up the verdicts of these policies.
+    pub(crate) fn of<'p>(policies: impl Iterator<Item = &'p Arc<PolicyState>> + Clone) -> Self {
+        let sum = |count: &dyn Fn(&Verdicts) -> u64| policies.clone().map(|policy| count(&policy.verdicts)).sum();
+        let of = |outcome, tiers: &[Tier]| sum(&|verdicts| tiers.iter().map(|tier| verdicts.of(outcome, *tier)).sum());
         let all = [Tier::Window, Tier::History, Tier::Claims, Tier::Store];
         ScopeStats {
             fresh: of(Outcome::Fresh, &all),
             duplicates_by_memory: of(Outcome::Duplicate, &[Tier::Window, Tier::History, Tier::Claims]),
             duplicates_by_store: of(Outcome::Duplicate, &[Tier::Store]),
             in_progress: of(Outcome::InProgress, &all),
-            admitted: policy.verdicts.admitted(),
-            shadowed: policy.verdicts.shadowed(),
-        }
-    }
-
-    fn add(self, other: Self) -> Self {
-        ScopeStats {
-            fresh: self.fresh + other.fresh,
-            duplicates_by_memory: self.duplicates_by_memory + other.duplicates_by_memory,
-            duplicates_by_store: self.duplicates_by_store + other.duplicates_by_store,
-            in_progress: self.in_progress + other.in_progress,
-            admitted: self.admitted + other.admitted,
-            shadowed: self.shadowed + other.shadowed,
+            admitted: sum(&|verdicts| verdicts.admitted.get()),
+            shadowed: sum(&|verdicts| verdicts.shadowed.get()),
         }
     }
 }
@@ -113,11 +105,11 @@ impl TieredStats {
     pub(crate) fn of<'p>(
         client: &Client,
         ownership: &OwnershipState,
-        policies: impl Iterator<Item = &'p Arc<PolicyState>>,
+        policies: impl Iterator<Item = &'p Arc<PolicyState>> + Clone,
     ) -> Self {
-        let (mut decided, mut memories, mut memory_bytes) = (ScopeStats::default(), Vec::new(), 0);
+        let decided = ScopeStats::of(policies.clone());
+        let (mut memories, mut memory_bytes) = (Vec::new(), 0);
         for policy in policies {
-            decided = decided.add(ScopeStats::of(policy));
             let memory = Arc::as_ptr(&policy.memory);
             if !memories.contains(&memory) {
                 memories.push(memory);
@@ -125,13 +117,14 @@ impl TieredStats {
             }
         }
         let seen = &client.caller.observer;
+        let [store_calls, store_requests, failed_calls] = seen.called();
         TieredStats {
             decided,
-            store_calls: seen.calls.get(),
-            store_requests: seen.requests.get(),
-            failed_calls: seen.failed_calls.get(),
-            retries: seen.retries.get(),
-            refusals: seen.refusals.get(),
+            store_calls,
+            store_requests,
+            failed_calls,
+            retries: seen.retries(),
+            refusals: seen.refusals(),
             breaker_opened: seen.opened.get(),
             breaker: client.nodes.worst_breaker(),
             nodes: client.nodes.iter().map(NodeStats::of).collect(),

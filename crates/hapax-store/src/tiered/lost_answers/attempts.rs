@@ -2,8 +2,7 @@
 
 use super::unresolved::Unresolved;
 use crate::sync::{Mutex, MutexGuard, Ordering, StdAtomicU64, fence, lock};
-use hapax::seam::Digest;
-use hapax::seam::Memory;
+use hapax::seam::{Digest, Memory};
 
 /// Attempts whose outcome is unknown, for all threads.
 #[derive(Debug, Default)]

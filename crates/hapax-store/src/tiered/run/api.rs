@@ -3,7 +3,6 @@
 use super::error::{IdempotencyError, RunError};
 use super::options::RunOptions;
 use super::outcome;
-use super::rules::{Rule, obeys};
 use crate::tiered::claim::{ClaimError, Done, TieredAttempt, TieredClaim};
 use crate::tiered::dedup::TieredDedup;
 use crate::{Store, detached};
@@ -107,8 +106,7 @@ impl<S: Store> TieredDedup<S> {
     {
         let refused = |error| RunError::NotRun(IdempotencyError::Claim(error));
         let of_claim = options.claim(self.remembers().0).map_err(refused)?;
-        let wait = if obeys(Rule::Wait) { options.wait } else { Duration::ZERO };
-        let mut claim = match self.claim_wait_with(key, of_claim, wait).await.map_err(refused)? {
+        let mut claim = match self.claim_wait_with(key, of_claim, options.wait).await.map_err(refused)? {
             TieredAttempt::Claimed(claim) => claim,
             TieredAttempt::Duplicate(done) => return replayed(done).map_err(RunError::NotRun),
             TieredAttempt::InProgress { lease_left } => {
@@ -117,8 +115,7 @@ impl<S: Store> TieredDedup<S> {
             TieredAttempt::Mismatch => return Err(RunError::NotRun(IdempotencyError::Mismatch)),
             TieredAttempt::TooMany => return Err(RunError::NotRun(IdempotencyError::TooMany)),
         };
-        let result = if obeys(Rule::Renew) { claim.keep_while(function()).await } else { function().await };
-        match result {
+        match claim.keep_while(function()).await {
             Ok(output) => match self.store_result(claim, &output, options.max_result_bytes).await {
                 Ok(()) => Ok(output),
                 Err(error) => Err(RunError::NotStored { output, error }),
@@ -144,10 +141,6 @@ impl<S: Store> TieredDedup<S> {
             Ok(record) => (record, Ok(())),
             Err((record, error)) => (record, Err(error)),
         };
-        if !obeys(Rule::StoreUnderClaim) {
-            let _ = claim.renew(Duration::from_nanos(1)).await;
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
         let storing = async move { complete(claim, record).await.and(refused) };
         #[cfg(feature = "tracing")]
         let storing = tracing::Instrument::in_current_span(storing);
@@ -183,19 +176,8 @@ async fn complete<S: Store>(claim: TieredClaim<S>, record: Vec<u8>) -> Result<()
 /// caller has the error that matters.
 async fn end_failed<S: Store>(claim: TieredClaim<S>, error: &impl Display, keep: Option<Duration>) {
     match keep {
-        Some(time) if obeys(Rule::ErrorsEnd) => {
-            let _ = claim.complete_once_for(outcome::encode_error(error), time).await;
-        }
-        Some(_) => {
-            let _ = claim.complete_with(outcome::encode_error(error)).await;
-        }
-        None if obeys(Rule::ReleaseFailed) => {
-            let _ = claim.release().await;
-        }
-        None => {
-            let mut claim = claim;
-            claim.work_is_done();
-        }
+        Some(time) => drop(claim.complete_once_for(outcome::encode_error(error), time).await),
+        None => drop(claim.release().await),
     }
 }
 

@@ -88,14 +88,6 @@ pub enum IdempotencyError {
 }
 
 impl<T, E> RunError<T, E> {
-    /// Returns the output, if the function has run now.
-    pub fn into_output(self) -> Option<T> {
-        match self {
-            RunError::NotStored { output, .. } => Some(output),
-            RunError::Function(_) | RunError::NotRun(_) => None,
-        }
-    }
-
     /// Returns it as the function's own type of errors. An output that was not stored is dropped.
     ///
     /// ```

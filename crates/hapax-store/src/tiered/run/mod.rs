@@ -22,15 +22,12 @@
 //! | the policy | admits calls while the store is away, or is a shadow | the function runs each time, and its output is returned |
 //!
 //! `api` is what users call; `options` and `error` are theirs; `outcome` is what the store has of
-//! it, pure; `rules` names what a test may leave out, to show that it would be noticed.
+//! it, pure.
 
 mod api;
 mod error;
 mod options;
 mod outcome;
-mod rules;
-#[cfg(test)]
-mod tests;
 
 pub use error::{IdempotencyError, RunError};
 pub use options::RunOptions;

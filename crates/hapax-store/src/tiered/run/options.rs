@@ -1,9 +1,9 @@
 //! The options of a run.
 
+use crate::StoreError;
+use crate::backend::option;
+use crate::backend::times::{self, HUNDRED_YEARS};
 use crate::tiered::claim::TieredClaimOptions;
-use crate::tiered::run::rules::{Rule, obeys};
-use crate::times::{self, HUNDRED_YEARS};
-use crate::{StoreError, option};
 use std::time::Duration;
 
 /// The largest `max_result_bytes`: less than every backend's limit.
@@ -48,7 +48,7 @@ impl RunOptions {
     /// [`IdempotencyError::Mismatch`](crate::IdempotencyError::Mismatch). Default: none, so that
     /// the key alone says which call it is.
     pub fn fingerprint(self, content: impl AsRef<[u8]>) -> Self {
-        if obeys(Rule::Fingerprint) { RunOptions { claim: self.claim.fingerprint(content), ..self } } else { self }
+        RunOptions { claim: self.claim.fingerprint(content), ..self }
     }
 
     /// Sets the time for which nobody else runs the function if this process is gone: up to 100
@@ -94,6 +94,6 @@ impl RunOptions {
             let expected = format!("up to the retention, {retention:?}, not none");
             option::check("hapax", !time.is_zero() && time <= retention, "keep_errors", &time, &expected)?;
         }
-        Ok(if obeys(Rule::AskForResult) { self.claim.wants_result() } else { self.claim })
+        Ok(self.claim.wants_result())
     }
 }

@@ -134,8 +134,7 @@ async fn in_batches<S: hapax_store::Store>(engine: TieredDedup<S>) {
     }
 }
 
-#[tokio::test]
-async fn a_lost_answer_that_is_asked_for_again_at_once_on_one_thread() {
+async fn answers_are_lost_and_asked_for_again_at_once() {
     for seed in 0..testkit::long(1, 3) {
         eprintln!("seed {seed}");
         let (engine, at_once) = losing(seed).await;
@@ -149,34 +148,14 @@ async fn a_lost_answer_that_is_asked_for_again_at_once_on_one_thread() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_lost_answer_that_is_asked_for_again_at_once_one_by_one() {
-    for seed in 0..testkit::long(1, 3) {
-        eprintln!("seed {seed}");
-        let (engine, at_once) = losing(seed).await;
-        one_by_one(engine).await;
-        one_by_one(at_once).await;
-    }
+#[tokio::test]
+async fn a_lost_answer_that_is_asked_for_again_at_once_on_one_thread() {
+    answers_are_lost_and_asked_for_again_at_once().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_lost_answer_that_is_asked_for_again_at_once_sixteen_at_a_time() {
-    for seed in 0..testkit::long(1, 3) {
-        eprintln!("seed {seed}");
-        let (engine, at_once) = losing(seed).await;
-        sixteen_at_a_time(engine).await;
-        sixteen_at_a_time(at_once).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_lost_answer_that_is_asked_for_again_at_once_in_batches() {
-    for seed in 0..testkit::long(1, 3) {
-        eprintln!("seed {seed}");
-        let (engine, at_once) = losing(seed).await;
-        in_batches(engine).await;
-        in_batches(at_once).await;
-    }
+async fn a_lost_answer_that_is_asked_for_again_at_once_on_many_threads() {
+    answers_are_lost_and_asked_for_again_at_once().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,36 +3,12 @@
 use super::*;
 use hapax_testing::store::Fault;
 use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 
 const DELAY: Duration = Duration::from_millis(10);
 
 /// Drops a future that has begun, after this long.
 async fn cancel(future: impl Future, after: Duration) {
     assert!(tokio::time::timeout(after, future).await.is_err(), "there was nothing to cancel");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_check_that_is_dropped_leaves_the_id_fresh() {
-    let world = World::new();
-    let engine = world.shared().await;
-    // The store does it at once, and answers late: the mark is there when the caller goes.
-    world.store.next(Fault::AnswersLate(DELAY));
-    cancel(engine.check("a"), DELAY / 2).await;
-    tokio::time::sleep(2 * DELAY).await;
-    assert!(is_fresh(&engine, "a").await);
-    assert!(!is_fresh(&engine, "a").await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_claim_that_is_dropped_while_it_is_asked_for_is_released() {
-    let world = World::new();
-    let engine = world.shared().await;
-    world.store.next(Fault::AnswersLate(DELAY));
-    cancel(engine.claim("a"), DELAY / 2).await;
-    tokio::time::sleep(2 * DELAY).await;
-    assert!(engine.claim("a").await.unwrap().claimed().is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,24 +36,6 @@ async fn those_who_asked_the_same_do_not_suffer() {
         }
         assert_eq!(fresh, 1, "{id}: whoever was first is gone, so one of the others is");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_answer_that_came_and_was_not_taken_is_given_back() {
-    let world = World::new();
-    let engine = world.shared().await;
-    {
-        let mut check = pin!(engine.check("a"));
-        let mut claim = pin!(engine.claim("b"));
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(check.as_mut().poll(&mut context).is_pending());
-        assert!(matches!(claim.as_mut().poll(&mut context), Poll::Pending));
-        // The store answers, and nobody polls.
-        tokio::time::sleep(DELAY).await;
-    }
-    tokio::time::sleep(DELAY).await;
-    assert!(is_fresh(&engine, "a").await);
-    assert!(engine.claim("b").await.unwrap().claimed().is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,8 +2,8 @@
 
 use super::*;
 use hapax_store::{
-    ClaimError, ErrorKind, OnStoreError, Ownership, RecordKey, Scope, Store as _, TieredAttempt, TieredClaimOptions,
-    TieredOnce, TieredOnceError,
+    ClaimError, ErrorKind, Ownership, RecordKey, Scope, Store as _, TieredAttempt, TieredClaimOptions, TieredOnce,
+    TieredOnceError,
 };
 use hapax_testing::store::Fault;
 use std::convert::Infallible;
@@ -19,10 +19,6 @@ async fn both() -> [(World, Engine); 2] {
     other.store.be_private();
     let (shared, exclusive) = (one.shared().await, other.exclusive().await);
     [(one, shared), (other, exclusive)]
-}
-
-async fn claim(engine: &Engine, id: &str) -> hapax_store::TieredClaim<Store> {
-    engine.claim(id).await.unwrap().claimed().unwrap_or_else(|| panic!("{id} can be had"))
 }
 
 #[tokio::test]
@@ -189,7 +185,7 @@ async fn memory_forgets_with_the_store_what_is_remembered_for_less_than_the_wind
     let worlds = [World::new(), World::new(), World::new()];
     let engines = worlds.each_ref().map(|world| {
         world.store.be_private();
-        world.engine().policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit))
+        admitting(world.engine())
     });
     let [shared, exclusive, with_history] = engines;
     let exclusive = exclusive.ownership(Ownership::Exclusive);

@@ -3,8 +3,8 @@
 
 use super::*;
 use hapax_store::{
-    ClaimError, ErrorKind, NotCompleted, OnStoreError, RecordKey, Scope, Store as _, TieredAttempt, TieredClaim,
-    TieredOnce, TieredOnceError,
+    ClaimError, ErrorKind, NotCompleted, RecordKey, Scope, Store as _, TieredAttempt, TieredClaim, TieredOnce,
+    TieredOnceError,
 };
 use hapax_testing::store::Fault;
 use std::convert::Infallible;
@@ -27,10 +27,6 @@ fn go_along(world: &World) {
 
 async fn short_lease(world: &World) -> Engine {
     world.engine().lease(LEASE).build().await.unwrap()
-}
-
-async fn claim(engine: &Engine, id: &str) -> TieredClaim<Store> {
-    engine.claim(id).await.unwrap().claimed().unwrap_or_else(|| panic!("{id} can be had"))
 }
 
 /// Makes the store unavailable, for this long from now on.
@@ -180,13 +176,7 @@ async fn an_engine_that_was_shut_down_and_a_claim_that_nobody_verified_are_not_w
     engine.shutdown(LEASE).await.unwrap();
     let begun = Instant::now();
     assert!(held.complete().await.is_err());
-    let open = world
-        .engine()
-        .policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit))
-        .retries(0)
-        .build()
-        .await
-        .unwrap();
+    let open = admitting(world.engine()).retries(0).build().await.unwrap();
     world.store.always(DOWN);
     let admitted = claim(&open, "b").await;
     assert!(!admitted.is_verified());
@@ -210,13 +200,7 @@ async fn deliver(engine: &Engine, id: &str, effects: &mut u32) -> Result<bool, C
 #[tokio::test(start_paused = true)]
 async fn a_process_knows_what_it_has_done_while_the_store_was_away() {
     let world = World::new();
-    let engine = world
-        .engine()
-        .policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit))
-        .retries(0)
-        .build()
-        .await
-        .unwrap();
+    let engine = admitting(world.engine()).retries(0).build().await.unwrap();
     world.store.always(DOWN);
     let (mut effects, mut acknowledged) = (0, 0);
     for _ in 0..40 {

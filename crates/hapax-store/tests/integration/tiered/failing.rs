@@ -1,7 +1,7 @@
 //! Stores that fail, hang, answer late, or lose their answers.
 
 use super::*;
-use hapax_store::{BreakerState, ErrorKind, OnStoreError, TieredAttempt};
+use hapax_store::{BreakerState, ErrorKind, TieredAttempt};
 use hapax_testing::store::Fault;
 
 const TRANSIENT: [ErrorKind; 2] = [ErrorKind::Unavailable, ErrorKind::Timeout];
@@ -82,13 +82,7 @@ async fn one_request_that_fails_fails_alone() {
 async fn fail_closed_or_admit_and_say_so() {
     let world = World::new();
     let closed = world.engine().retries(0).build().await.unwrap();
-    let open = world
-        .engine()
-        .retries(0)
-        .policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit))
-        .build()
-        .await
-        .unwrap();
+    let open = admitting(world.engine()).retries(0).build().await.unwrap();
     assert!(is_fresh(&closed, "known").await && !is_fresh(&open, "known").await);
     for kind in TRANSIENT {
         world.store.always(Fault::Fails(kind));
@@ -166,7 +160,7 @@ async fn an_engine_that_admits_starts_while_the_store_is_down() {
     world.store.always(Fault::Fails(ErrorKind::Unavailable));
     // An engine that does not gets an error, and an exclusive one never starts without its store.
     assert_eq!(world.engine().build().await.unwrap_err().kind(), ErrorKind::Unavailable);
-    let admits = || world.engine().policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit));
+    let admits = || admitting(world.engine());
     let error = admits().ownership(hapax_store::Ownership::Exclusive).build().await.unwrap_err();
     assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("owns the store"), "{error}");
 
@@ -194,12 +188,7 @@ async fn an_engine_that_started_without_its_store_finds_that_another_owns_it() {
     let world = World::new();
     let _owner = world.exclusive().await;
     world.store.always(Fault::Hangs);
-    let engine = world
-        .engine()
-        .policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit))
-        .build()
-        .await
-        .unwrap();
+    let engine = admitting(world.engine()).build().await.unwrap();
     assert!(!engine.check("a").await.unwrap().is_certain());
     world.store.always(Fault::None);
     tokio::time::sleep(Duration::from_secs(3)).await;

@@ -1,14 +1,28 @@
 //! Stores of tests that leave the work to other stores.
 
 /// Implements `Store`: each call is forwarded to the store that is chosen by its keys and the
-/// call's name; other methods follow.
+/// call's name; other methods follow, also `mark` and `claim` if they are excepted.
 macro_rules! forward {
+    (except mark and claim, $store:ty, |$this:ident, $keys:ident, $name:ident| $inner:expr, $($method:item)*) => {
+        forward! {
+            @ $store, $this, $keys, $name, $inner, [$($method)*]
+        }
+    };
     ($store:ty, |$this:ident, $keys:ident, $name:ident| $inner:expr, $($method:item)*) => {
         forward! {
             @ $store, $this, $keys, $name, $inner, [$($method)*]
             mark(Mark) -> Marked, |it| &it.key;
-            unmark(Unmark) -> Unmarked, |it| &it.key;
             claim(ClaimRequest) -> Claimed, |it| &it.key;
+        }
+    };
+    (
+        @ $store:ty, $this:ident, $keys:ident, $name:ident, $inner:expr, [$($method:item)*]
+        $($given:ident($request:ty) -> $answer:ty, $key:expr;)*
+    ) => {
+        forward! {
+            @@ $store, $this, $keys, $name, $inner, [$($method)*]
+            $($given($request) -> $answer, $key;)*
+            unmark(Unmark) -> Unmarked, |it| &it.key;
             complete(Completion) -> Held, |it| &it.hold.key;
             release(Hold) -> Held, |it| &it.key;
             fail(ClaimFailure) -> Held, |it| &it.hold.key;
@@ -19,7 +33,7 @@ macro_rules! forward {
         }
     };
     (
-        @ $store:ty, $this:ident, $keys:ident, $name:ident, $inner:expr, [$($method:item)*]
+        @@ $store:ty, $this:ident, $keys:ident, $name:ident, $inner:expr, [$($method:item)*]
         $($call:ident($request:ty) -> $answer:ty, $key:expr;)*
     ) => {
         impl hapax_store::Store for $store {

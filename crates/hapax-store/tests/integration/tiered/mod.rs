@@ -23,7 +23,7 @@ mod shared;
 mod standing_still;
 use testkit::world;
 
-use hapax_store::{HistoryOptions, TieredBuilder, TieredDedup};
+use hapax_store::{HistoryOptions, OnStoreError, Policy, TieredBuilder, TieredClaim, TieredDedup};
 use std::sync::Arc;
 use std::time::Duration;
 use world::*;
@@ -32,6 +32,11 @@ use world::*;
 const HISTORY: HistoryOptions = HistoryOptions { ids: 100_000, false_positive_rate: 1e-6 };
 
 type Engine = TieredDedup<Store>;
+
+/// Has an engine admit what its store could not be asked about.
+fn admitting<S: hapax_store::Store>(engine: TieredBuilder<S>) -> TieredBuilder<S> {
+    engine.policy("*", Policy::new().on_store_error(OnStoreError::Admit))
+}
 
 /// The engines that these tests use.
 trait Engines {
@@ -56,6 +61,11 @@ impl Engines for World {
         engine.warm().await.unwrap();
         engine
     }
+}
+
+/// Claims an id that can be had.
+async fn claim(engine: &Engine, id: &str) -> TieredClaim<Store> {
+    engine.claim(id).await.unwrap().claimed().unwrap_or_else(|| panic!("{id} can be had"))
 }
 
 /// Returns true if an id is fresh, and false if it is a duplicate. An error is neither.

@@ -75,8 +75,7 @@ async fn a_claim_is_remembered_for_a_time_that_its_engine_can_keep() {
 #[tokio::test(start_paused = true)]
 async fn an_exclusive_engine_that_does_not_own_its_store_says_that_its_policy_does_not_help() {
     let exclusive = |world: &World| {
-        let engine =
-            world.engine().policy("*", hapax_store::Policy::new().on_store_error(hapax_store::OnStoreError::Admit));
+        let engine = admitting(world.engine());
         engine.ownership(hapax_store::Ownership::ExclusiveAs("test".into()))
     };
     for (kind, is_told) in [(ErrorKind::Unavailable, true), (ErrorKind::Corrupt, false)] {

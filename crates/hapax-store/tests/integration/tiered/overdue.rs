@@ -15,7 +15,10 @@ impl Lying {
     }
 }
 
-impl hapax_store::Store for Lying {
+forward! {
+    except mark and claim,
+    Lying,
+    |store, _keys, _call| store.0,
     fn backend(&self) -> &'static str {
         "lying"
     }
@@ -26,46 +29,6 @@ impl hapax_store::Store for Lying {
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
         self.asked(claims.len(), Claimed::InProgress { lease_left: Duration::ZERO })
-    }
-
-    async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
-        self.0.unmark(marks).await
-    }
-
-    async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
-        self.0.complete(completions).await
-    }
-
-    async fn release(&self, holds: &[Hold]) -> Answers<Held> {
-        self.0.release(holds).await
-    }
-
-    async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
-        self.0.fail(failures).await
-    }
-
-    async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        self.0.renew(renewals).await
-    }
-
-    async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
-        self.0.look_up(keys).await
-    }
-
-    async fn record(&self, records: &[Record]) -> Answers<()> {
-        self.0.record(records).await
-    }
-
-    async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {
-        self.0.forget(keys).await
-    }
-
-    async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
-        self.0.expire(limit).await
-    }
-
-    async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
-        self.0.scan(from, limit).await
     }
 }
 

@@ -1,8 +1,9 @@
 //! Functions that run once where that cannot be promised: a policy that admits calls or is a
 //! shadow, and a process that the store has lost sight of.
 
+use super::admitting;
 use super::running::{LEASE, SECOND, TokioClock};
-use hapax_store::{ErrorKind, IdempotencyError, InMemoryStore, OnStoreError, RunError, TieredBuilder, TieredDedup};
+use hapax_store::{ErrorKind, IdempotencyError, InMemoryStore, RunError, TieredBuilder, TieredDedup};
 use hapax_testing::store::{Fault, FaultyStore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,8 +26,7 @@ fn connect((clock, records): &(TokioClock, Arc<InMemoryStore>)) -> (Connection, 
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_admits_runs_it_without_a_store_and_returns_its_output() {
     let (connection, builder) = connect(&records());
-    let engine =
-        builder.policy("*", hapax_store::Policy::new().on_store_error(OnStoreError::Admit)).build().await.unwrap();
+    let engine = admitting(builder).build().await.unwrap();
     let runs = AtomicU32::new(0);
     let run = || engine.run("a", "", || async { Ok::<_, String>(runs.fetch_add(1, Ordering::Relaxed)) });
     connection.always(Fault::Fails(ErrorKind::Unavailable));

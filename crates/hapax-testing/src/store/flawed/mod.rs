@@ -7,8 +7,8 @@ pub(super) use flaw::Flaw;
 
 use super::fixture::LEASE;
 use hapax::{Clock, ManualClock, Timestamp};
+use hapax_store::backend::times::Timed;
 use hapax_store::sync::{Mutex, MutexGuard, Ordering, StdAtomicU64};
-use hapax_store::times::Timed;
 use hapax_store::*;
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,15 +1,18 @@
 //! Changes of a group that are not committed yet.
 
-use crate::codec;
-use crate::record::StoredRecord;
+use crate::backend::codec;
+use crate::backend::record::StoredRecord;
 use hapax::Timestamp;
 use std::collections::HashMap;
 
 /// A record to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Put {
+    /// The stored [key](crate::RecordKey::to_stored).
     pub key: Vec<u8>,
+    /// The record, in [bytes](crate::backend::codec).
     pub value: Vec<u8>,
+    /// The time at which it is over.
     pub until: Timestamp,
 }
 
@@ -57,7 +60,7 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::State;
+    use crate::backend::record::State;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 

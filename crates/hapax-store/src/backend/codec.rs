@@ -12,9 +12,9 @@
 //! Numbers are little-endian. A mark takes 17 bytes, a record without optional fields 9. A record
 //! has exactly one encoding; all other bytes are rejected.
 
-use super::error::{ErrorKind, StoreError};
 use super::record::{State, StoredRecord};
-use super::request::Fingerprint;
+use crate::error::{ErrorKind, StoreError};
+use crate::request::Fingerprint;
 use hapax::Timestamp;
 
 const VERSION: u8 = 1;

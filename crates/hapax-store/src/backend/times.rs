@@ -1,9 +1,10 @@
 //! Times in requests to stores. An invalid time is an error that names it: nothing is clamped, and
 //! nothing overflows.
 
-use super::error::StoreError;
 use super::option;
-use super::request::*;
+use crate::error::StoreError;
+use crate::key::RecordKey;
+use crate::request::*;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -21,46 +22,36 @@ pub fn check_or_none(option: &str, time: Duration) -> Result<(), StoreError> {
     option::check("hapax", time <= HUNDRED_YEARS, option, &time, "a duration of up to 100 years, or none")
 }
 
-/// A request with a time.
+/// A request. Some have a time, which may be invalid.
 pub trait Timed: Clone {
-    fn check(&self) -> Result<(), StoreError>;
-}
-
-impl Timed for Mark {
+    /// Returns an error that names the request's time if it is invalid.
     fn check(&self) -> Result<(), StoreError> {
-        check("retention", self.retention)
+        Ok(())
     }
 }
 
-impl Timed for ClaimRequest {
-    fn check(&self) -> Result<(), StoreError> {
-        check("lease", self.lease)
-    }
+macro_rules! timed {
+    ($($request:ty: $check:ident($time:ident);)*) => {
+        $(impl Timed for $request {
+            fn check(&self) -> Result<(), StoreError> {
+                $check(stringify!($time), self.$time)
+            }
+        })*
+    };
 }
 
-impl Timed for Completion {
-    fn check(&self) -> Result<(), StoreError> {
-        check("retention", self.retention)
-    }
+timed! {
+    Mark: check(retention);
+    ClaimRequest: check(lease);
+    Completion: check(retention);
+    ClaimFailure: check_or_none(retry_after);
+    Renewal: check(lease);
+    Record: check(retention);
 }
 
-impl Timed for ClaimFailure {
-    fn check(&self) -> Result<(), StoreError> {
-        check_or_none("retry_after", self.retry_after)
-    }
-}
-
-impl Timed for Renewal {
-    fn check(&self) -> Result<(), StoreError> {
-        check("lease", self.lease)
-    }
-}
-
-impl Timed for Record {
-    fn check(&self) -> Result<(), StoreError> {
-        check("retention", self.retention)
-    }
-}
+impl Timed for Unmark {}
+impl Timed for Hold {}
+impl Timed for RecordKey {}
 
 /// The requests of a batch: those with valid times, and the errors of the others.
 pub struct Sound<'r, R: Timed> {
@@ -70,6 +61,7 @@ pub struct Sound<'r, R: Timed> {
 }
 
 impl<'r, R: Timed> Sound<'r, R> {
+    /// Divides the requests of a batch.
     pub fn of(requests: &'r [R]) -> Self {
         if requests.iter().all(|request| request.check().is_ok()) {
             return Sound { sound: Cow::Borrowed(requests), wrong: Vec::new() };

@@ -1,13 +1,13 @@
 //! The implementation of `Store` for those that decide request after request on a record that they
 //! have.
 
-use super::contract::Store;
-use super::error::StoreError;
-use super::inspect::{Inspect, Inspected, Listing};
-use super::key::RecordKey;
 use super::record::{self, Change, Moment, StoredRecord};
-use super::request::*;
-use super::times::Sound;
+use super::times::Timed;
+use crate::contract::Store;
+use crate::error::StoreError;
+use crate::inspect::{Inspect, Inspected, Listing};
+use crate::key::RecordKey;
+use crate::request::*;
 
 /// A place of records. What becomes of a record, [`record`] decides.
 pub trait Decided: Send + Sync + 'static {
@@ -18,7 +18,8 @@ pub trait Decided: Send + Sync + 'static {
     /// True if every call finishes when it is polled for the first time.
     const ANSWERS_AT_ONCE: bool = false;
 
-    /// Decides each request on the record of its key, and keeps the decided record.
+    /// Decides each request on the record of its key, and keeps the decided record. A request whose
+    /// [time is invalid](Timed::check) has an error instead.
     fn change<R: Request, A: Send + 'static>(
         &self,
         requests: &[R],
@@ -54,9 +55,9 @@ pub trait Decided: Send + Sync + 'static {
 }
 
 /// A request that another thread may decide.
-pub trait Request: Clone + Send + Sync + 'static {}
+pub trait Request: Timed + Send + Sync + 'static {}
 
-impl<R: Clone + Send + Sync + 'static> Request for R {}
+impl<R: Timed + Send + Sync + 'static> Request for R {}
 
 impl<D: Decided> Store for D {
     fn backend(&self) -> &'static str {
@@ -76,10 +77,7 @@ impl<D: Decided> Store for D {
     }
 
     async fn mark(&self, marks: &[Mark]) -> Answers<Marked> {
-        let asked = Sound::of(marks);
-        let marks = asked.requests();
-        let answers = self.change(marks, |mark| &mark.key, record::mark).await;
-        asked.answers(answers)
+        self.change(marks, |mark| &mark.key, record::mark).await
     }
 
     async fn unmark(&self, marks: &[Unmark]) -> Answers<Unmarked> {
@@ -87,17 +85,11 @@ impl<D: Decided> Store for D {
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        let asked = Sound::of(claims);
-        let claims = asked.requests();
-        let answers = self.change(claims, |claim| &claim.key, record::claim).await;
-        asked.answers(answers)
+        self.change(claims, |claim| &claim.key, record::claim).await
     }
 
     async fn complete(&self, completions: &[Completion]) -> Answers<Held> {
-        let asked = Sound::of(completions);
-        let completions = asked.requests();
-        let answers = self.change(completions, |completion| &completion.hold.key, record::complete).await;
-        asked.answers(answers)
+        self.change(completions, |completion| &completion.hold.key, record::complete).await
     }
 
     async fn release(&self, holds: &[Hold]) -> Answers<Held> {
@@ -105,17 +97,11 @@ impl<D: Decided> Store for D {
     }
 
     async fn fail(&self, failures: &[ClaimFailure]) -> Answers<Held> {
-        let asked = Sound::of(failures);
-        let failures = asked.requests();
-        let answers = self.change(failures, |failure| &failure.hold.key, record::fail).await;
-        asked.answers(answers)
+        self.change(failures, |failure| &failure.hold.key, record::fail).await
     }
 
     async fn renew(&self, renewals: &[Renewal]) -> Answers<Held> {
-        let asked = Sound::of(renewals);
-        let renewals = asked.requests();
-        let answers = self.change(renewals, |renewal| &renewal.hold.key, record::renew).await;
-        asked.answers(answers)
+        self.change(renewals, |renewal| &renewal.hold.key, record::renew).await
     }
 
     async fn look_up(&self, keys: &[RecordKey]) -> Answers<Known> {
@@ -123,11 +109,7 @@ impl<D: Decided> Store for D {
     }
 
     async fn record(&self, records: &[Record]) -> Answers<()> {
-        let asked = Sound::of(records);
-        let records = asked.requests();
-        let stored = |record: &Record, at| StoredRecord::recorded(None, record, at);
-        let answers = self.put(records, |record| &record.key, stored).await;
-        asked.answers(answers)
+        self.put(records, |record| &record.key, |record, at| StoredRecord::recorded(None, record, at)).await
     }
 
     async fn forget(&self, keys: &[RecordKey]) -> Answers<bool> {

@@ -3,6 +3,7 @@
 use hapax::{Clock, Timestamp};
 use std::time::Duration;
 
+/// A clock behind which the stored times never are.
 pub struct Time {
     clock: Box<dyn Clock>,
     /// The time by which the clock is behind the stored times.

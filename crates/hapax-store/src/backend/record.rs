@@ -1,16 +1,19 @@
 //! One record and the effect of requests on it: pure, for the backends that decide in this process.
 
-use super::inspect::{Inspected, RecordState};
-use super::request::*;
+use crate::inspect::{Inspected, Listed, RecordState};
+use crate::key::RecordKey;
+use crate::request::*;
 use hapax::Timestamp;
 use std::time::Duration;
 
 /// The record of an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRecord {
+    /// The progress of the id.
     pub state: State,
     /// The token of the claim, or of the last one.
     pub token: u64,
+    /// The content of the message, if it was given.
     pub fingerprint: Option<Fingerprint>,
     /// The end of the lease, the failure or the retention: from this time on, the record counts as
     /// nothing.
@@ -20,13 +23,18 @@ pub struct StoredRecord {
 /// The progress of an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
+    /// It is claimed.
     InProgress {
+        /// The number of the attempt that has it.
         attempt: u64,
     },
+    /// A claim of it has failed, or its record has ended.
     Failed,
-    /// `attempt` is that of a mark; a completed claim and a record have none.
+    /// It is done.
     Completed {
+        /// The number of the attempt that has marked it; a completed claim and a record have none.
         attempt: Option<u64>,
+        /// The result that was stored with it.
         result: Option<Vec<u8>>,
     },
 }
@@ -34,13 +42,16 @@ pub enum State {
 /// The change of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
+    /// It stays as it is.
     None,
+    /// This one takes its place.
     Put(StoredRecord),
 }
 
 /// The moment of a decision, in the store's own terms.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
+    /// The store's time.
     pub now: Timestamp,
     /// The largest token that the store has given to any claim, as far as it keeps that apart from
     /// the records: a claim gets a larger one although its clock stands and nothing is left of
@@ -67,20 +78,17 @@ impl StoredRecord {
         }
     }
 
+    /// Returns the record for a list, unless it is over.
+    pub fn listed(&self, key: RecordKey, now: Timestamp) -> Option<Listed> {
+        live(Some(self), now).map(|_| Listed::new(key, self.state(), self.left(now)))
+    }
+
     fn left(&self, now: Timestamp) -> Duration {
         self.until.since(now)
     }
 
     fn completed(&self, result: &Option<Vec<u8>>, now: Timestamp) -> Completed {
         Completed { expires_in: self.left(now), fingerprint: self.fingerprint, result: result.clone() }
-    }
-
-    /// Returns the attempt of a mark.
-    fn attempt(&self) -> Option<u64> {
-        match self.state {
-            State::Completed { attempt, .. } => attempt,
-            State::InProgress { .. } | State::Failed => None,
-        }
     }
 
     /// Returns the remainder of a record that has ended: its token, so that the next one is larger
@@ -115,34 +123,34 @@ pub fn next_token(stored: Option<&StoredRecord>, at: Moment) -> u64 {
     (at.now.as_nanos() / 1_000).max(last.saturating_add(1))
 }
 
+/// Decides a [`mark`](crate::Store::mark).
 pub fn mark(stored: Option<&StoredRecord>, mark: &Mark, at: Moment) -> (Marked, Change) {
-    let now = at.now;
-    match live(stored, now) {
-        Some(StoredRecord { state: State::Completed { attempt: Some(attempt), .. }, .. })
-            if *attempt == mark.attempt =>
-        {
-            (Marked::Fresh, Change::None)
-        }
-        Some(stored @ StoredRecord { state: State::Completed { .. }, .. }) => {
-            (Marked::Duplicate { expires_in: stored.left(now), attempt: stored.attempt() }, Change::None)
-        }
-        Some(stored) => (Marked::InProgress { lease_left: stored.left(now) }, Change::None),
-        None => {
-            let state = State::Completed { attempt: Some(mark.attempt), result: None };
-            let token = stored.map_or(0, |stored| stored.token);
-            (Marked::Fresh, Change::Put(StoredRecord { state, token, fingerprint: None, until: now + mark.retention }))
-        }
-    }
+    let Some(live) = live(stored, at.now) else {
+        let state = State::Completed { attempt: Some(mark.attempt), result: None };
+        let (token, until) = (stored.map_or(0, |stored| stored.token), at.now + mark.retention);
+        return (Marked::Fresh, Change::Put(StoredRecord { state, token, fingerprint: None, until }));
+    };
+    let marked = match live.state {
+        State::Completed { attempt: Some(attempt), .. } if attempt == mark.attempt => Marked::Fresh,
+        State::Completed { attempt, .. } => Marked::Duplicate { expires_in: live.left(at.now), attempt },
+        State::InProgress { .. } | State::Failed => Marked::InProgress { lease_left: live.left(at.now) },
+    };
+    (marked, Change::None)
 }
 
+/// Decides an [`unmark`](crate::Store::unmark).
 pub fn unmark(stored: Option<&StoredRecord>, unmark: &Unmark, at: Moment) -> (Unmarked, Change) {
-    let now = at.now;
-    match live(stored, now) {
-        Some(stored) if stored.attempt() == Some(unmark.attempt) => (Unmarked::Done, Change::Put(stored.ended(now))),
+    match live(stored, at.now) {
+        Some(live @ StoredRecord { state: State::Completed { attempt: Some(attempt), .. }, .. })
+            if *attempt == unmark.attempt =>
+        {
+            (Unmarked::Done, Change::Put(live.ended(at.now)))
+        }
         _ => (Unmarked::NotThere, Change::None),
     }
 }
 
+/// Decides a [`claim`](crate::Store::claim).
 pub fn claim(stored: Option<&StoredRecord>, claim: &ClaimRequest, at: Moment) -> (Claimed, Change) {
     let now = at.now;
     let granted = |token, fingerprint| {
@@ -163,75 +171,76 @@ pub fn claim(stored: Option<&StoredRecord>, claim: &ClaimRequest, at: Moment) ->
     }
 }
 
-/// Returns the record if this claim holds it.
-fn held<'k>(stored: Option<&'k StoredRecord>, hold: &Hold, now: Timestamp) -> Option<&'k StoredRecord> {
-    live(stored, now).filter(|stored| matches!(stored.state, State::InProgress { .. }) && stored.token == hold.token)
+/// Decides a request of a claim's holder, given what becomes of the record if it holds the claim.
+fn held(
+    stored: Option<&StoredRecord>,
+    hold: &Hold,
+    at: Moment,
+    next: impl FnOnce(&StoredRecord) -> StoredRecord,
+) -> (Held, Change) {
+    match live(stored, at.now) {
+        Some(live) if matches!(live.state, State::InProgress { .. }) && live.token == hold.token => {
+            (Held::Done, Change::Put(next(live)))
+        }
+        _ => (Held::Lost, Change::None),
+    }
 }
 
+/// Decides a [`complete`](crate::Store::complete).
 pub fn complete(stored: Option<&StoredRecord>, completion: &Completion, at: Moment) -> (Held, Change) {
-    let now = at.now;
-    if let Some(held) = held(stored, &completion.hold, now) {
-        let state = State::Completed { attempt: None, result: completion.result.clone() };
-        return (Held::Done, Change::Put(StoredRecord { state, until: now + completion.retention, ..held.clone() }));
-    }
-    let again = live(stored, now).is_some_and(|stored| {
+    let again = live(stored, at.now).is_some_and(|stored| {
         matches!(stored.state, State::Completed { attempt: None, .. }) && stored.token == completion.hold.token
     });
-    (if again { Held::Done } else { Held::Lost }, Change::None)
+    if again {
+        return (Held::Done, Change::None);
+    }
+    let state = State::Completed { attempt: None, result: completion.result.clone() };
+    let until = at.now + completion.retention;
+    held(stored, &completion.hold, at, |held| StoredRecord { state, until, ..held.clone() })
 }
 
+/// Decides a [`release`](crate::Store::release).
 pub fn release(stored: Option<&StoredRecord>, hold: &Hold, at: Moment) -> (Held, Change) {
-    let now = at.now;
-    match held(stored, hold, now) {
-        Some(held) => (Held::Done, Change::Put(held.ended(now))),
-        None => (Held::Lost, Change::None),
-    }
+    held(stored, hold, at, |held| held.ended(at.now))
 }
 
+/// Decides a [`fail`](crate::Store::fail).
 pub fn fail(stored: Option<&StoredRecord>, failure: &ClaimFailure, at: Moment) -> (Held, Change) {
-    let now = at.now;
-    match held(stored, &failure.hold, now) {
-        Some(held) => (
-            Held::Done,
-            Change::Put(StoredRecord { state: State::Failed, until: now + failure.retry_after, ..held.clone() }),
-        ),
-        None => (Held::Lost, Change::None),
-    }
+    let until = at.now + failure.retry_after;
+    held(stored, &failure.hold, at, |held| StoredRecord { state: State::Failed, until, ..held.clone() })
 }
 
+/// Decides a [`renew`](crate::Store::renew).
 pub fn renew(stored: Option<&StoredRecord>, renewal: &Renewal, at: Moment) -> (Held, Change) {
-    let now = at.now;
-    match held(stored, &renewal.hold, now) {
-        Some(held) => (Held::Done, Change::Put(StoredRecord { until: now + renewal.lease, ..held.clone() })),
-        None => (Held::Lost, Change::None),
-    }
+    held(stored, &renewal.hold, at, |held| StoredRecord { until: at.now + renewal.lease, ..held.clone() })
 }
 
+/// Decides a [`forget`](crate::Store::forget).
 pub fn forget(stored: Option<&StoredRecord>, at: Moment) -> (bool, Change) {
-    let now = at.now;
-    match live(stored, now) {
-        Some(stored) => (true, Change::Put(stored.ended(now))),
+    match live(stored, at.now) {
+        Some(live) => (true, Change::Put(live.ended(at.now))),
         None => (false, Change::None),
     }
 }
 
+/// Answers a [`look_up`](crate::Store::look_up).
 pub fn look_up(stored: Option<&StoredRecord>, at: Moment) -> Known {
-    let now = at.now;
-    match live(stored, now) {
+    match live(stored, at.now) {
         None => Known::Unknown,
-        Some(stored) => match &stored.state {
-            State::Completed { result, .. } => Known::Completed(stored.completed(result, now)),
-            _ => Known::InProgress { lease_left: stored.left(now), fingerprint: stored.fingerprint },
+        Some(live) => match &live.state {
+            State::Completed { result, .. } => Known::Completed(live.completed(result, at.now)),
+            _ => Known::InProgress { lease_left: live.left(at.now), fingerprint: live.fingerprint },
         },
     }
 }
 
+/// Answers an [`inspect`](crate::Inspect::inspect).
 pub fn inspect(stored: Option<&StoredRecord>, at: Moment) -> Option<Inspected> {
-    let stored = live(stored, at.now)?;
-    let result = match &stored.state {
+    let live = live(stored, at.now)?;
+    let result = match &live.state {
         State::Completed { result, .. } => result.clone(),
         State::InProgress { .. } | State::Failed => None,
     };
-    let token = (stored.token != 0).then_some(stored.token);
-    Some(Inspected::new(stored.state(), stored.left(at.now), token, stored.fingerprint, result))
+    let token = (live.token != 0).then_some(live.token);
+    Some(Inspected::new(live.state(), live.left(at.now), token, live.fingerprint, result))
 }

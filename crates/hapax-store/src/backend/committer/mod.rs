@@ -9,13 +9,13 @@ mod pending;
 mod place;
 mod time;
 
-use super::codec;
-use super::decided::{Decided, Request};
-use super::error::{ErrorKind, StoreError};
-use super::inspect::Listing;
-use super::key::RecordKey;
-use super::record::{Change, Moment, StoredRecord};
-use super::request::{Answers, Cursor, Expired, Limits};
+use crate::backend::codec;
+use crate::backend::decided::{Decided, Request};
+use crate::backend::record::{Change, Moment, StoredRecord};
+use crate::error::{ErrorKind, StoreError};
+use crate::inspect::Listing;
+use crate::key::RecordKey;
+use crate::request::{Answers, Cursor, Expired, Limits};
 use hapax::Timestamp;
 use pending::Pending;
 pub use pending::Put;
@@ -43,6 +43,7 @@ const GROUP_REQUESTS: usize = 32_768;
 
 /// The database that the thread owns.
 pub trait Database: 'static {
+    /// The backend's name.
     const BACKEND: &'static str;
 
     /// Begins a group. `writes` is false if nothing in the group can write.
@@ -150,7 +151,7 @@ impl<D: Database> Committer<D> {
         decide: impl Fn(&mut Group<D>, Vec<u8>, &R, Timestamp) -> Result<A, StoreError> + Send + 'static,
     ) -> Answers<A>
     where
-        R: Clone + Send + 'static,
+        R: Request,
         A: Send + 'static,
     {
         if requests.is_empty() {
@@ -160,7 +161,11 @@ impl<D: Database> Committer<D> {
             requests.iter().map(|request| (key(request).to_stored(), request.clone())).collect();
         self.call(kind, requests.len(), move |group| {
             let now = group.database.now();
-            requests.into_iter().map(|(key, request)| decide(group, key, &request, now)).collect()
+            let decide = |(key, request): (Vec<u8>, R)| {
+                request.check()?;
+                decide(group, key, &request, now)
+            };
+            requests.into_iter().map(decide).collect()
         })
         .await
     }
@@ -186,10 +191,14 @@ impl<D: Database> Committer<D> {
 
 /// A store that leaves everything to a committer's thread.
 pub trait Committed: Send + Sync + 'static {
+    /// The database.
     type Database: Database;
+    /// The [limits](crate::Store::limits) that suit it best.
     const LIMITS: Limits;
+    /// True if [no other process](crate::Store::is_private) can have it open at the same time.
     const IS_PRIVATE: bool;
 
+    /// Returns the thread that owns the database.
     fn committer(&self) -> &Committer<Self::Database>;
 }
 

@@ -1,8 +1,8 @@
 //! The thread's protocol, on a database that fails when it is told to.
 
 use super::*;
+use crate::backend::record::State;
 use crate::key::Scope;
-use crate::record::State;
 use crate::request::{Mark, Marked};
 use crate::sync::Mutex;
 use crate::{Inspect, Store};
