@@ -78,9 +78,7 @@ impl Batch {
         self.late = 0;
         self.header = None;
     }
-}
 
-impl Batch {
     /// Ends the batch before the record of this checked id, as if it had not been read. Returns the
     /// number of its line.
     pub fn cut_before(&mut self, id: usize) -> u64 {
