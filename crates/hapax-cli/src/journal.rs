@@ -4,7 +4,7 @@ use crate::error::CommandError;
 use clap::Subcommand;
 use hapax::seam::{Inspection, RunInfo, SegmentInfo};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub enum JournalCommand {
@@ -20,14 +20,8 @@ pub enum JournalCommand {
 
 /// Runs the command.
 pub fn run(command: JournalCommand) -> Result<(), CommandError> {
-    match command {
-        JournalCommand::Inspect { path, runs } => inspect(&path, runs),
-    }
-}
-
-/// Prints the contents of a journal's files.
-fn inspect(path: &Path, runs: bool) -> Result<(), CommandError> {
-    let inspection = hapax::seam::inspect(path).map_err(hapax::Error::from)?;
+    let JournalCommand::Inspect { path, runs } = command;
+    let inspection = hapax::seam::inspect(&path).map_err(hapax::Error::from)?;
     if inspection.segments.is_empty() && inspection.damage.is_empty() {
         let nothing = "there is no file of one in it (*.hapax), and none is known to be missing";
         return Err(CommandError::Io(format!("{}: it is no journal: {nothing}", path.display())));
