@@ -93,16 +93,15 @@ impl Plan {
         if args.max_memory.is_some() || args.capacity.is_none() {
             builder = builder.max_memory_bytes(args.max_memory.unwrap_or(MEMORY_UNASKED_MAX));
         }
-        if let Some(history) = args.history {
+        if let (Some(history), Some(unconfirmed)) = (args.history, args.unconfirmed) {
             let ids = history.ids.or(estimated).ok_or_else(|| {
                 CommandError::Usage(
                     "--history needs a number of ids, since the input's size is unknown (like 24h:1e-6:50M)".into(),
                 )
             })?;
-            let unconfirmed = match args.unconfirmed {
-                Some(Unconfirmed::Fresh) => hapax::Unconfirmed::Fresh,
-                Some(Unconfirmed::Duplicate) => hapax::Unconfirmed::Duplicate,
-                None => return Err(CommandError::Usage("--history needs --unconfirmed duplicate or fresh".into())),
+            let unconfirmed = match unconfirmed {
+                Unconfirmed::Fresh => hapax::Unconfirmed::Fresh,
+                Unconfirmed::Duplicate => hapax::Unconfirmed::Duplicate,
             };
             let History { horizon, false_positive_rate, .. } = history;
             builder = builder.history(hapax::History { horizon, ids, false_positive_rate, unconfirmed });

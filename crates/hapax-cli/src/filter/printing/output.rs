@@ -130,11 +130,10 @@ impl Output {
                 self.file.set_len(end - half)?;
                 self.file.seek(SeekFrom::Start(end - half)).map(drop)
             }
-            Some(_) => self.write_all(&[self.last_byte]),
             None if ours == Some(end) => Ok(()),
-            // It may be written to, but not read. An extra empty line is better than two lines in
-            // one.
-            None => self.write_all(&[self.last_byte]),
+            // Whose it is is unknown, or it may be written to and not read: an extra empty line is
+            // better than two lines in one.
+            _ => self.write_all(&[self.last_byte]),
         }
     }
 

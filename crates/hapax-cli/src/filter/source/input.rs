@@ -90,18 +90,11 @@ impl Source {
 
     /// Decompresses its content, and divides it into elements if it is an array.
     pub fn decompress(&self, input: impl Read + Send + 'static) -> io::Result<Content> {
-        let Content { mut bytes, encoding } = decompress(input)?;
+        let Content { bytes, encoding } = decompress(input)?;
         let Some(array) = &self.array else { return Ok(Content { bytes, encoding }) };
-        let mut beginning = Vec::new();
-        let found = loop {
-            match is_array(&beginning) {
-                Some(found) => break found,
-                None if bytes.by_ref().take(1).read_to_end(&mut beginning)? == 0 => break false,
-                None => {}
-            }
-        };
+        let (found, whole) = begin(bytes, |beginning| Ok(is_array(beginning)))?;
+        let found = found.unwrap_or_default();
         array.store(found, Relaxed);
-        let whole = io::Cursor::new(beginning).chain(bytes);
         let bytes: Box<dyn Read + Send> =
             if found { Box::new(Elements::new(whole, self.name())) } else { Box::new(whole) };
         Ok(Content { bytes, encoding })
@@ -224,26 +217,28 @@ fn filled(buffer: &mut [u8], mut read: impl FnMut(&mut [u8], usize) -> io::Resul
 
 /// Decompresses compressed content, which it recognizes by its beginning, and decodes it.
 pub fn decompress<R: Read + Send + 'static>(input: R) -> io::Result<Content> {
-    let mut input = input;
+    let (compression, whole) = begin(input, Compression::of)?;
+    decode(match compression {
+        None | Some(Compression::None) => Box::new(whole),
+        Some(Compression::Gzip) => Box::new(Members::new(buffered(whole))),
+        Some(Compression::Zstd) => zstd(buffered(whole))?,
+    })
+}
+
+/// An input of which the beginning was read.
+type Whole<R> = io::Chain<io::Cursor<Vec<u8>>, R>;
+
+/// Reads no more than it takes to tell: the first line of a pipe is not to wait for the second.
+/// Returns what was told, and all of the input.
+fn begin<R: Read, T>(mut input: R, told: impl Fn(&[u8]) -> io::Result<Option<T>>) -> io::Result<(Option<T>, Whole<R>)> {
     let mut beginning = Vec::new();
-    // It reads no more than it takes to tell: the first line of a pipe is not to wait for the
-    // second.
-    let compression = loop {
-        let told = Compression::of(&beginning)?;
-        let read = match told {
-            Some(told) => break told,
-            None => input.by_ref().take(1).read_to_end(&mut beginning)?,
-        };
-        if read == 0 {
-            break Compression::None;
+    let known = loop {
+        match told(&beginning)? {
+            None if input.by_ref().take(1).read_to_end(&mut beginning)? > 0 => {}
+            known => break known,
         }
     };
-    let whole = io::Cursor::new(beginning).chain(input);
-    decode(match compression {
-        Compression::None => Box::new(whole),
-        Compression::Gzip => Box::new(Members::new(buffered(whole))),
-        Compression::Zstd => zstd(buffered(whole))?,
-    })
+    Ok((known, io::Cursor::new(beginning).chain(input)))
 }
 
 /// Decompresses zstd, in a command that is compiled with it.

@@ -169,7 +169,7 @@ pub struct Gone;
 
 /// The reason why reading ends early.
 pub enum Stop {
-    CommandError(CommandError),
+    Failed(CommandError),
     Gone,
 }
 
@@ -181,7 +181,7 @@ impl From<Gone> for Stop {
 
 impl From<CommandError> for Stop {
     fn from(failure: CommandError) -> Self {
-        Stop::CommandError(failure)
+        Stop::Failed(failure)
     }
 }
 
@@ -196,7 +196,7 @@ impl Parser {
             match self.read(source, &mut channels) {
                 Ok(()) => {}
                 Err(Stop::Gone) => return,
-                Err(Stop::CommandError(failure)) => {
+                Err(Stop::Failed(failure)) => {
                     let _ = channels.full.send(Err(failure)); // whoever has gone away needs no reason
                     return;
                 }

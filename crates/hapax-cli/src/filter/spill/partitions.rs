@@ -62,16 +62,9 @@ impl Partitions {
             )));
         }
         self.marks.grow_to(ids);
-        if self.keep == Keep::Last {
-            // One that came before is a duplicate of this one: all have to be filed.
-            for digest in digests {
-                self.file(*digest)?;
-                self.ids += 1;
-            }
-            return Ok(());
-        }
         for digest in digests {
-            if self.recent.has(*digest) {
+            // If the last one is kept, one that came before is the duplicate: all are filed.
+            if self.keep == Keep::First && self.recent.has(*digest) {
                 self.marks.mark(self.ids);
             } else {
                 self.file(*digest)?;
