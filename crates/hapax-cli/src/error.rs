@@ -3,29 +3,21 @@
 use std::fmt::{self, Display};
 use std::io;
 use std::path::Path;
-use std::process::ExitCode;
 
 /// The reason why the command ends early, or with a message.
 #[derive(Debug)]
 pub enum CommandError {
     /// The options make no sense (together, or for this input).
     Usage(String),
-    /// A file could not be read, or output not be written.
+    /// A file could not be read, or output not be written; or strategies gave more wrong answers
+    /// than they promise, or none at all.
     Io(String),
-    /// A file could not be read, whose name is said by whoever knows it.
-    Unnamed(io::Error),
     /// A line does not match the options.
     BadInput(String),
     /// All is done, but ids had to be forgotten before their time.
     Forgotten(String),
     /// All is done, but ids of earlier runs are lost.
     Lost(String),
-    /// All is done, and strategies gave more wrong answers than they promise, or none at all.
-    #[cfg(feature = "bench")]
-    Wrong(String),
-    /// An interrupt. All that was finished is written.
-    #[cfg(feature = "bench")]
-    Interrupted,
     /// A signal has asked for an end.
     Signal(i32),
     /// The reader of our output has closed it.
@@ -41,16 +33,6 @@ pub fn left_out(what: &str, why: &str, feature: &str) -> String {
 }
 
 impl CommandError {
-    pub const IO: u8 = 1;
-    pub const USAGE: u8 = 2; // as clap has it
-    pub const BAD_INPUT: u8 = 3;
-    pub const FORGOTTEN: u8 = 4;
-    pub const LOST: u8 = 5;
-    #[cfg(feature = "bench")]
-    pub const WRONG: u8 = 1;
-    #[cfg(feature = "bench")]
-    pub const INTERRUPTED: u8 = 130; // as shells have it
-
     pub fn input(path: &Path, error: impl Display) -> Self {
         CommandError::Io(format!("{}: {error}", path.display()))
     }
@@ -59,8 +41,8 @@ impl CommandError {
     /// of the file's own.
     pub fn reading(path: &Path, error: io::Error) -> Self {
         match error.downcast::<CommandError>() {
-            Ok(CommandError::Unnamed(error)) | Err(error) => CommandError::input(path, error),
             Ok(failure) => failure,
+            Err(error) => CommandError::input(path, error),
         }
     }
 
@@ -73,30 +55,22 @@ impl CommandError {
 
     pub fn message(&self) -> Option<&str> {
         match self {
-            CommandError::Unnamed(_) => Some("input could not be read"),
             CommandError::Usage(text) | CommandError::Io(text) | CommandError::BadInput(text) => Some(text),
             CommandError::Forgotten(text) | CommandError::Lost(text) => Some(text),
-            #[cfg(feature = "bench")]
-            CommandError::Wrong(text) => Some(text),
-            #[cfg(feature = "bench")]
-            CommandError::Interrupted => Some("interrupted: what was finished is kept"),
             CommandError::ClosedPipe | CommandError::Signal(_) => None,
         }
     }
 
-    pub fn exit_code(&self) -> ExitCode {
+    /// Returns the exit code.
+    pub fn code(&self) -> u8 {
         match self {
-            CommandError::Usage(_) => ExitCode::from(Self::USAGE),
-            CommandError::Io(_) | CommandError::Unnamed(_) => ExitCode::from(Self::IO),
-            CommandError::BadInput(_) => ExitCode::from(Self::BAD_INPUT),
-            CommandError::Forgotten(_) => ExitCode::from(Self::FORGOTTEN),
-            CommandError::Lost(_) => ExitCode::from(Self::LOST),
-            #[cfg(feature = "bench")]
-            CommandError::Wrong(_) => ExitCode::from(Self::WRONG),
-            #[cfg(feature = "bench")]
-            CommandError::Interrupted => ExitCode::from(Self::INTERRUPTED),
-            CommandError::Signal(signal) => ExitCode::from(Self::of_signal(*signal)),
-            CommandError::ClosedPipe => ExitCode::SUCCESS,
+            CommandError::Io(_) => 1,
+            CommandError::Usage(_) => 2, // as clap has it
+            CommandError::BadInput(_) => 3,
+            CommandError::Forgotten(_) => 4,
+            CommandError::Lost(_) => 5,
+            CommandError::Signal(signal) => Self::of_signal(*signal),
+            CommandError::ClosedPipe => 0,
         }
     }
 

@@ -4,7 +4,7 @@ use crate::error::CommandError;
 use clap::Subcommand;
 use hapax::seam::{Inspection, RunInfo, SegmentInfo};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub enum JournalCommand {
@@ -20,14 +20,8 @@ pub enum JournalCommand {
 
 /// Runs the command.
 pub fn run(command: JournalCommand) -> Result<(), CommandError> {
-    match command {
-        JournalCommand::Inspect { path, runs } => inspect(&path, runs),
-    }
-}
-
-/// Prints the contents of a journal's files.
-fn inspect(path: &Path, runs: bool) -> Result<(), CommandError> {
-    let inspection = hapax::seam::inspect(path).map_err(hapax::Error::from)?;
+    let JournalCommand::Inspect { path, runs } = command;
+    let inspection = hapax::seam::inspect(&path).map_err(hapax::Error::from)?;
     if inspection.segments.is_empty() && inspection.damage.is_empty() {
         let nothing = "there is no file of one in it (*.hapax), and none is known to be missing";
         return Err(CommandError::Io(format!("{}: it is no journal: {nothing}", path.display())));
@@ -43,12 +37,10 @@ fn describe(page: &mut impl Write, inspection: &Inspection, runs: bool) -> std::
         let name = segment.path.file_name().unwrap_or_default().to_string_lossy();
         let counts = counts(segment);
         let created = date(u128::from(segment.created.as_secs()) * 1_000_000_000);
-        write!(
-            page,
-            "{name}: {} bytes, {} blocks from {}, begun {created}",
-            segment.bytes, segment.blocks, segment.first_block
-        )?;
-        writeln!(page, ", ids {} accepted, {} forgotten; {} times cleared", counts[0], counts[1], counts[2])?;
+        let SegmentInfo { bytes, blocks, first_block, .. } = segment;
+        write!(page, "{name}: {bytes} bytes, {blocks} blocks from {first_block}, begun {created}")?;
+        let [accepted, forgotten, cleared] = counts;
+        writeln!(page, ", ids {accepted} accepted, {forgotten} forgotten; {cleared} times cleared")?;
         let mut timed = segment.runs.iter().filter(|run| is_timed(run));
         if let Some(first) = timed.next() {
             let last = timed.next_back().unwrap_or(first);
@@ -69,14 +61,8 @@ fn describe(page: &mut impl Write, inspection: &Inspection, runs: bool) -> std::
     if inspection.ids_lost_before > 0 {
         writeln!(page, "{} ids are known to be lost", inspection.ids_lost_before)?;
     }
-    writeln!(
-        page,
-        "{} files: ids {} accepted, {} forgotten; {} times cleared",
-        inspection.segments.len(),
-        all[0],
-        all[1],
-        all[2]
-    )
+    let ([accepted, forgotten, cleared], files) = (all, inspection.segments.len());
+    writeln!(page, "{files} files: ids {accepted} accepted, {forgotten} forgotten; {cleared} times cleared")
 }
 
 /// Returns true if something happened at a time: positions have none, and how time is counted, too.

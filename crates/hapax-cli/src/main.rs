@@ -13,8 +13,10 @@ mod plan;
 mod printable;
 mod records;
 mod shell;
+mod signals;
 #[cfg(feature = "store")]
 mod store;
+mod target;
 
 #[cfg(any(feature = "man", test))]
 use clap::CommandFactory;
@@ -71,7 +73,7 @@ fn main() -> ExitCode {
             if let Some(message) = failure.message() {
                 printable::tell(format_args!("hapax: {message}"));
             }
-            failure.exit_code()
+            failure.code().into()
         }
     }
 }

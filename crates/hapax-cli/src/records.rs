@@ -6,35 +6,21 @@ use crate::error::CommandError;
 use crate::filter::record::extract::Extractor;
 use crate::filter::source::blocks::{Block, Blocks};
 use crate::filter::source::input::sources;
-use crate::filter::source::lines::{Line, Lines, Unchecked, each_record};
+use crate::filter::source::lines::{Line, Lines, each_record};
 use crate::filter::source::named;
 use hapax::Timestamp;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Counts of lines, by their kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Counts {
-    pub lines: u64,
-    pub headers: u64,
-    /// Lines that were skipped, as bad or too long.
-    pub bad: u64,
-    /// Lines that were dropped, having no id.
-    pub missing: u64,
-    /// Lines with an id.
-    pub events: u64,
-}
-
 /// Hands the id and, if the options say where it is, the time of each event to `each`, in the order
 /// of files and lines. Standard input is read if there are no files. Reading ends at the first
-/// failure, or when `each` says so.
+/// failure.
 pub fn read(
     lines: &LineArgs,
     bad: &BadLineArgs,
     files: &[PathBuf],
-    mut each: impl FnMut(&[u8], Option<Timestamp>) -> Result<ControlFlow<()>, CommandError>,
-) -> Result<Counts, CommandError> {
+    mut each: impl FnMut(&[u8], Option<Timestamp>) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
     if bad.missing == Missing::Pass || lines.blank == Some(Blank::Pass) {
         return Err(CommandError::Usage("`pass`: no lines are printed here; `drop` leaves them out".to_string()));
     }
@@ -42,7 +28,6 @@ pub fn read(
     let lines = &lines.of_files(files).map_err(CommandError::Usage)?;
     let may_be_arrays = lines.may_have_arrays();
     let mut lines = Lines::new(lines, bad, Extractor::new(lines)?);
-    let mut counts = Counts::default();
     let (mut block, mut ends) = (Vec::new(), Vec::new());
     for source in sources(files, may_be_arrays) {
         let mut blocks = Blocks::new(source.read(Arc::default())?, lines.cutter(), lines.line_bytes_max());
@@ -53,37 +38,17 @@ pub fn read(
             lines.skipped(blocks.take_skipped());
             match next {
                 Block::End => break,
-                Block::TooLong | Block::Unterminated => {
-                    lines.no_record((next == Block::Unterminated).then_some(&block)).map_err(|bad| bad.of(&source))?;
-                    counts.lines += 1;
-                    counts.bad += 1;
-                }
-                Block::Records => {
-                    let ended = each_record(&block, &ends, |line| {
-                        counts.lines += 1;
-                        match lines.next(line).map_err(|bad| Some(bad.of(&source)))? {
-                            Line::Event { id, at } => {
-                                counts.events += 1;
-                                return if each(&id, at)?.is_break() { Err(None) } else { Ok(()) };
-                            }
-                            Line::Unchecked(Unchecked::Header | Unchecked::OtherHeader | Unchecked::OwnHeader) => {
-                                counts.headers += 1
-                            }
-                            Line::Unchecked(Unchecked::Pass | Unchecked::DropMissing) => counts.missing += 1,
-                            Line::Unchecked(Unchecked::Bad) => counts.bad += 1,
-                        }
-                        Ok(())
-                    });
-                    match ended {
-                        Err(Some(failure)) => return Err(failure),
-                        Err(None) => return Ok(counts),
-                        Ok(()) => {}
-                    }
-                }
+                Block::TooLong => lines.no_record(None).map_err(|bad| bad.of(&source))?,
+                Block::Unterminated => lines.no_record(Some(&block)).map_err(|bad| bad.of(&source))?,
+                Block::Records => each_record(&block, &ends, |line| match lines.next(line) {
+                    Ok(Line::Event { id, at }) => each(&id, at),
+                    Ok(Line::Unchecked(_)) => Ok(()),
+                    Err(bad) => Err(bad.of(&source)),
+                })?,
             }
         }
     }
-    Ok(counts)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -91,47 +56,28 @@ mod tests {
     use super::*;
     use crate::filter::FilterArgs;
     use std::io::Write;
-    use std::sync::atomic::AtomicU32;
-    use std::sync::atomic::Ordering::Relaxed;
 
-    /// An id, and its time in milliseconds.
+    /// An id, and its time in nanoseconds.
     type Event = (String, Option<u64>);
 
-    /// Returns the records of files with these contents.
-    fn records(options: &[&str], contents: &[&[u8]]) -> Result<(Vec<Event>, Counts), CommandError> {
+    /// Returns the events of files with these contents.
+    fn events(options: &[&str], contents: &[&[u8]]) -> Result<Vec<Event>, CommandError> {
         let args = FilterArgs::parse(options.iter().copied()).unwrap();
-        let written = Files::new(contents);
-        let mut events = Vec::new();
-        let counts = read(&args.lines, &args.bad, &written.0, |id, at| {
+        let directory = tempfile::tempdir().unwrap();
+        let files = contents.iter().enumerate().map(|(n, content)| {
+            let path = directory.path().join(n.to_string());
+            std::fs::write(&path, content).unwrap();
+            path
+        });
+        let (files, mut events) = (files.collect::<Vec<_>>(), Vec::new());
+        let read = read(&args.lines, &args.bad, &files, |id, at| {
             if id == b"stop" {
                 return Err(CommandError::Usage("no more".to_string()));
             }
             events.push((String::from_utf8(id.to_vec()).unwrap(), at.map(Timestamp::as_nanos)));
-            Ok(if id == b"last" { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            Ok(())
         });
-        counts.map(|counts| (events, counts))
-    }
-
-    /// Files that are removed at the end of the test.
-    struct Files(Vec<PathBuf>);
-
-    impl Files {
-        fn new(contents: &[&[u8]]) -> Self {
-            static NEXT: AtomicU32 = AtomicU32::new(0);
-            let written = contents.iter().map(|content| {
-                let name = format!("hapax-records-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-                let path = std::env::temp_dir().join(name);
-                std::fs::write(&path, content).unwrap();
-                path
-            });
-            Files(written.collect())
-        }
-    }
-
-    impl Drop for Files {
-        fn drop(&mut self) {
-            self.0.iter().for_each(|path| drop(std::fs::remove_file(path)));
-        }
+        read.map(|()| events)
     }
 
     #[test]
@@ -140,45 +86,34 @@ mod tests {
         let mut second = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         second.write_all(b"at\tid\n3\tb").unwrap();
         let second = second.finish().unwrap();
-        let (events, counts) = records(&options, &[b"id\tat\na\t1\r\nb\t2\n", &second]).unwrap();
         let expected = [("a", 1), ("b", 2), ("b", 3)];
-        assert_eq!(events, expected.map(|(id, seconds)| (id.to_string(), Some(seconds * 1_000_000_000))));
-        assert_eq!(counts, Counts { lines: 5, headers: 2, events: 3, ..Counts::default() });
+        assert_eq!(
+            events(&options, &[b"id\tat\na\t1\r\nb\t2\n", &second]).unwrap(),
+            expected.map(|(id, seconds)| (id.to_string(), Some(seconds * 1_000_000_000)))
+        );
     }
 
     #[test]
-    fn bad_lines_are_skipped_or_named() {
+    fn bad_lines_are_skipped_or_named_and_the_first_failure_ends_it() {
         let content: &[u8] = b"{\"i\":1}\n{}\nx\n{\"i\":\"long, long, long\"}\n";
         let skip = ["--json", "/i", "--on-bad", "skip", "--missing", "drop", "--line-bytes-max", "16"];
-        let (events, counts) = records(&skip, &[content]).unwrap();
-        assert_eq!(events, [("1".to_string(), None)]);
-        assert_eq!(counts, Counts { lines: 4, headers: 0, bad: 2, missing: 1, events: 1 });
-        let message = |options: &[&str]| records(options, &[b"{\"i\":1}\n", content]).unwrap_err();
-        let missing = message(&["--json", "/i"]);
-        assert!(missing.message().is_some_and(|text| text.contains(", line 2: the id is missing")), "{missing:?}");
-        let bad = message(&["--json", "/i", "--missing", "drop"]);
-        assert!(bad.message().is_some_and(|text| text.contains(", line 3: ")), "{bad:?}");
-        assert!(matches!(message(&["--blank", "pass"]), CommandError::Usage(_)));
+        assert_eq!(events(&skip, &[content]).unwrap(), [("1".to_string(), None)]);
+        for (options, says) in [
+            (&["--json", "/i"][..], ", line 2: the id is missing"),
+            (&["--json", "/i", "--missing", "drop"], ", line 3: "),
+            (&["--blank", "pass"], "`pass`"),
+        ] {
+            let failure = events(options, &[b"{\"i\":1}\n", content]).unwrap_err();
+            assert!(failure.message().is_some_and(|text| text.contains(says)), "{failure:?}");
+        }
+        assert_eq!(events(&[], &[b"a\nstop\nb\n"]).unwrap_err().message(), Some("no more"));
     }
 
     #[test]
     fn records_of_several_lines_are_one() {
         let csv: &[u8] = b"id,note\n1,\"a\nb\"\n\"2\n2\",x\r\n";
-        let (events, counts) = records(&["--column", "id", "--delimiter", ","], &[csv, csv]).unwrap();
+        let events = events(&["--column", "id", "--delimiter", ","], &[csv, csv]).unwrap();
         let ids: Vec<_> = events.iter().map(|(id, _)| id.as_str()).collect();
         assert_eq!(ids, ["1", "2\n2", "1", "2\n2"]);
-        assert_eq!(counts, Counts { lines: 6, headers: 2, events: 4, ..Counts::default() });
-    }
-
-    #[test]
-    fn the_first_failure_ends_it() {
-        let stopped = records(&[], &[b"a\nstop\nb\n"]).unwrap_err();
-        assert_eq!(stopped.message(), Some("no more"));
-        let (events, counts) = records(&[], &[b"a\nlast\nb\n", b"c\n"]).unwrap();
-        assert_eq!((events.len(), counts), (2, Counts { lines: 2, events: 2, ..Counts::default() }));
-        let args = FilterArgs::parse([]).unwrap();
-        let nowhere = [PathBuf::from("/nowhere/nothing")];
-        let missing = read(&args.lines, &args.bad, &nowhere, |_, _| Ok(ControlFlow::Continue(()))).unwrap_err();
-        assert!(missing.message().is_some_and(|text| text.starts_with("/nowhere/nothing: ")), "{missing:?}");
     }
 }

@@ -54,7 +54,7 @@ pub use error::PlanError;
 pub use history::HistoryPlan;
 pub use journal::JournalPlan;
 pub use long_memory::LongMemoryPlan;
-pub use profile::{Burst, Caution, CurvePoint, Excerpt, Length, Profile, Quantile, Summary, rounded_up};
+pub use profile::{Burst, CurvePoint, Excerpt, Length, Profile, Quantile, Summary, rounded_up};
 pub use responses::ResponsesPlan;
 pub use stores::StorePlan;
 #[doc(hidden)] // for the command and its reports

@@ -1,7 +1,7 @@
 //! Runs of strategies that are known to be right or wrong.
 
 use super::*;
-use crate::strategy::{Allowance, Failure, Hapax, Plan, Strategy};
+use crate::strategy::{Allowance, Failure, HISTORY, Hapax, Plan, Strategy};
 use hapax::Timestamp;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,7 +82,7 @@ fn who_may_remember_for_longer_is_not_judged_by_what_comes_again_later() {
     // Of 2,000 ids, most come again after more than a window.
     let workload = Workload { shape: Shape::Zipf { exponent: 0.5 }, ..setting().workload };
     let setting = Setting { workload, ..setting() };
-    let seen = measure::<Vec<u64>, Hapax<true>>(&setting, 17, Effort::Quick).unwrap();
+    let seen = measure::<Vec<u64>, Hapax<HISTORY>>(&setting, 17, Effort::Quick).unwrap();
     assert!(seen.answers.fresh > 100 && seen.answers.invented <= 1 + seen.answers.fresh / 100, "{:?}", seen.answers);
 }
 

@@ -9,25 +9,42 @@ thread_local! {
     static VERDICTS: RefCell<Vec<Verdict>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The engine, with a history of two windows or without one.
-pub struct Hapax<const WITH_HISTORY: bool>(Dedup);
+/// The engine, with what is beside its window.
+///
+/// The history is one of two windows. The journal is on disk, synced in groups: no check waits for
+/// it, since a group is written and synced after 5 ms, or with a MiB, in a thread of the journal's
+/// own. So its user acknowledges in groups, too, when the journal says that they are durable
+/// (`JournalHandle::flush_async`); a crash loses only ids that were not acknowledged. If ids come
+/// faster than the disk takes them, checks wait.
+pub struct Hapax<const BESIDE: u8>(Dedup);
 
-impl<I: Id + ?Sized, const WITH_HISTORY: bool> Strategy<I> for Hapax<WITH_HISTORY> {
-    const NAME: &'static str = if WITH_HISTORY { "hapax window+history" } else { "hapax window" };
-    const SORT: Sort = Sort::Window;
-    const EXPIRES: bool = !WITH_HISTORY;
+pub const NOTHING: u8 = 0;
+pub const HISTORY: u8 = 1;
+pub const JOURNAL: u8 = 2;
+
+impl<I: Id + ?Sized, const BESIDE: u8> Strategy<I> for Hapax<BESIDE> {
+    const NAME: &'static str = match BESIDE {
+        HISTORY => "hapax window+history",
+        JOURNAL => "hapax window+journal",
+        _ => "hapax window",
+    };
+    const SORT: Sort = if BESIDE == JOURNAL { Sort::Durable } else { Sort::Window };
+    const NEEDS: Needs = if BESIDE == JOURNAL { Needs::Directory } else { Needs::Nothing };
+    const EXPIRES: bool = BESIDE != HISTORY;
     const READS_AHEAD: bool = true;
 
     fn new(plan: &Plan) -> Result<Self, Failure> {
-        let mut builder = Dedup::builder().window(plan.window).capacity(plan.live);
-        if WITH_HISTORY {
-            builder = builder.history(History {
+        let builder = Dedup::builder().window(plan.window).capacity(plan.live);
+        let builder = match BESIDE {
+            HISTORY => builder.history(History {
                 horizon: plan.window * 2,
                 ids: plan.live * 2,
                 false_positive_rate: FALSE_POSITIVE_RATE,
                 unconfirmed: Unconfirmed::Duplicate,
-            });
-        }
+            }),
+            JOURNAL => builder.journal(plan.directory()?, JournalOptions::new()),
+            _ => builder,
+        };
         Ok(Hapax(builder.build()?))
     }
 
@@ -55,58 +72,21 @@ impl<I: Id + ?Sized, const WITH_HISTORY: bool> Strategy<I> for Hapax<WITH_HISTOR
         }
     }
 
-    fn allowance(_plan: &Plan) -> Allowance {
-        // Invented: two equal tags in a line. Missed: ids lost before their time, few at rated
-        // capacity.
-        Allowance { missed: 3e-6, invented: if WITH_HISTORY { FALSE_POSITIVE_RATE } else { 1e-13 } }
-    }
-}
-
-/// The engine with a journal on disk, synced in groups.
-///
-/// No check waits for the disk: a group is written and synced after 5 ms, or with a MiB, in a
-/// thread of the journal's own. So its user acknowledges in groups, too, when the journal says that
-/// they are durable (`JournalHandle::flush_async`); a crash loses only ids that were not
-/// acknowledged. If ids come faster than the disk takes them, checks wait.
-pub struct Journaled(Hapax<false>);
-
-impl<I: Id + ?Sized> Strategy<I> for Journaled {
-    const NAME: &'static str = "hapax window+journal";
-    const SORT: Sort = Sort::Durable;
-    const NEEDS: Needs = Needs::Directory;
-    const READS_AHEAD: bool = true;
-
-    fn new(plan: &Plan) -> Result<Self, Failure> {
-        let builder = Dedup::builder().window(plan.window).capacity(plan.live);
-        Ok(Journaled(Hapax(builder.journal(plan.directory()?, JournalOptions::new()).build()?)))
-    }
-
-    #[inline(always)]
-    fn check(&self, id: &I, now: Timestamp) -> bool {
-        Strategy::<I>::check(&self.0, id, now)
-    }
-
-    #[inline(always)]
-    fn check_batch<'a>(&self, ids: impl Iterator<Item = &'a I>, now: Timestamp, fresh: &mut Vec<bool>) {
-        Strategy::<I>::check_batch(&self.0, ids, now, fresh);
-    }
-
-    #[inline(always)]
-    fn check_ahead<'a>(&self, ids: impl Iterator<Item = &'a I>, now: Timestamp, answered: impl FnMut(bool)) {
-        Strategy::<I>::check_ahead(&self.0, ids, now, answered);
-    }
-
     /// # Panics
     ///
-    /// If the journal cannot be written any more: the rest would be measured without it.
+    /// If a journal cannot be written any more: the rest would be measured without it.
     fn advance(&self, _now: Timestamp) {
-        if let Err(error) = self.0.0.journal().and_then(|journal| journal.durable()) {
+        if BESIDE == JOURNAL
+            && let Err(error) = self.0.journal().and_then(|journal| journal.durable())
+        {
             panic!("{}: {error}", <Self as Strategy<I>>::NAME);
         }
     }
 
-    fn allowance(plan: &Plan) -> Allowance {
-        <Hapax<false> as Strategy<I>>::allowance(plan)
+    fn allowance(_plan: &Plan) -> Allowance {
+        // Invented: two equal tags in a line. Missed: ids lost before their time, few at rated
+        // capacity.
+        Allowance { missed: 3e-6, invented: if BESIDE == HISTORY { FALSE_POSITIVE_RATE } else { 1e-13 } }
     }
 }
 
@@ -114,30 +94,20 @@ impl<I: Id + ?Sized> Strategy<I> for Journaled {
 mod tests {
     use super::*;
     use crate::strategy::Place;
-    use std::path::PathBuf;
+    use std::borrow::Borrow;
     use std::time::Duration;
 
-    /// A directory that is removed at the end of the test.
-    struct Directory(PathBuf);
-
-    impl Drop for Directory {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
-    fn open<I: Id + ?Sized>(place: Place) -> Result<Journaled, Failure> {
+    fn open<I: Id + ?Sized>(place: Place) -> Result<Hapax<JOURNAL>, Failure> {
         let window = Duration::from_secs(100);
-        <Journaled as Strategy<I>>::new(&Plan { window, live: 4_000, threads: 1, place })
+        <Hapax<JOURNAL> as Strategy<I>>::new(&Plan { window, live: 4_000, threads: 1, place })
     }
 
-    fn remembers<I: Id + ?Sized>(name: &str) {
-        use std::borrow::Borrow;
-        let directory = Directory(std::env::temp_dir().join(format!("hapax-journaled-{name}-{}", std::process::id())));
-        let open = || open::<I>(Place::Directory(directory.0.clone())).unwrap();
+    fn remembers<I: Id + ?Sized>() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = || open::<I>(Place::Directory(directory.path().to_owned())).unwrap();
         // Half of its capacity: of that many none is lost.
         let ids: Vec<I::Owned> = (0..2_000).map(I::numbered).collect();
-        let fresh_at = |journaled: &Journaled, second| {
+        let fresh_at = |journaled: &Hapax<JOURNAL>, second| {
             let mut fresh = Vec::new();
             let ids = ids.iter().map(Borrow::borrow);
             Strategy::<I>::check_batch(journaled, ids, Timestamp::from_secs(second), &mut fresh);
@@ -156,8 +126,8 @@ mod tests {
 
     #[test]
     fn what_it_has_accepted_is_known_to_the_next_one() {
-        remembers::<u64>("u64");
-        remembers::<[u8]>("bytes");
+        remembers::<u64>();
+        remembers::<[u8]>();
     }
 
     #[test]

@@ -29,7 +29,8 @@ use self::by_digest::{ByDigest, Digest};
 #[cfg(any(feature = "fjall", feature = "postgres", feature = "redis", feature = "sqlite", rocksdb))]
 use self::durable::Lasting;
 use self::expiring::{Expiring, OFTEN, ONCE};
-pub(crate) use self::hapax::{Hapax, Journaled};
+pub(crate) use self::hapax::{HISTORY, Hapax};
+use self::hapax::{JOURNAL, NOTHING};
 use ::hapax::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -305,9 +306,9 @@ macro_rules! strategies {
 }
 
 strategies! {
-    Hapax<false>,
-    Hapax<true>,
-    Journaled,
+    Hapax<NOTHING>,
+    Hapax<HISTORY>,
+    Hapax<JOURNAL>,
     Expiring<dashmap::Accepted<I::Key>, ONCE>,
     Expiring<dashmap::Accepted<I::Key>, OFTEN>,
     Expiring<locked::Locked<I::Key>, ONCE>,

@@ -3,7 +3,7 @@
 use super::delimiter;
 use super::times::{TimeFormat, time_format, time_zone};
 use super::values::{Quote, byte, line_bytes, pointer, quote};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
 use std::path::PathBuf;
 
@@ -81,30 +81,11 @@ pub struct BadLineArgs {
     pub line_bytes_max: u32,
 }
 
-/// The options of [`LineArgs`] and [`BadLineArgs`].
-pub const OF_RECORDS: [&str; 21] = [
-    "field",
-    "column",
-    "json",
-    "regex",
-    "loose",
-    "ignore_case",
-    "time_field",
-    "time_column",
-    "time_json",
-    "time_regex",
-    "time_format",
-    "time_zone",
-    "delimiter",
-    "quote",
-    "header",
-    "null",
-    "blank",
-    "header_mismatch",
-    "missing",
-    "on_bad",
-    "line_bytes_max",
-];
+/// Returns the names of the options of [`LineArgs`] and [`BadLineArgs`].
+pub fn of_records() -> Vec<clap::Id> {
+    let command = BadLineArgs::augment_args(LineArgs::augment_args(clap::Command::new("")));
+    command.get_arguments().map(|arg| arg.get_id().clone()).collect()
+}
 
 /// The place of the id. Without any of these it is the whole line.
 #[derive(Clone, Debug, clap::Args)]

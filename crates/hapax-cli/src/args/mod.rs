@@ -7,8 +7,7 @@ mod times;
 pub mod units;
 mod values;
 
-pub use lines::OF_RECORDS;
-pub use lines::{BadLineArgs, Blank, HeaderMismatch, LineArgs, Missing, OnBad};
+pub use lines::{BadLineArgs, Blank, HeaderMismatch, LineArgs, Missing, OnBad, of_records};
 pub use times::TimeFormat;
 #[cfg(feature = "bench")]
 pub use units::{capacity, rate};

@@ -1,6 +1,6 @@
 //! Plans the cases: strategies times settings.
 
-use super::options::{BenchArgs, Limit, Pages, Way};
+use super::options::{BenchArgs, Limit, Way};
 use crate::error::CommandError;
 use hapax_bench::measure::servers::missing;
 use hapax_bench::measure::{Absent, IdKind, Row, Setting, Shape, Sort, Workload, listed_for};
@@ -31,14 +31,14 @@ impl Plan {
     pub fn new(args: &BenchArgs, processors: usize) -> Result<Self, CommandError> {
         let grids = grids(args, processors);
         let (workloads, kinds) = (workloads(args), or(&args.workload.ids, &[IdKind::U64]));
-        let (pages, works) = (or(&args.pages, &[Pages::Default]), or(&args.work, &[0]));
+        let (pages, works) = (or(&args.pages, &[false]), or(&args.work, &[0]));
         let sizes = grids.iter().map(|grid| [grid.live.len(), grid.threads.len(), grid.ways.len()]);
         let settings: usize =
             sizes.map(|sizes| sizes.into_iter().fold(args.rate.len().max(1), usize::saturating_mul)).sum();
         not_too_many(settings.saturating_mul(workloads.len() * kinds.len() * pages.len() * works.len()))?;
         let wanted = not_built().into_iter().filter(|absent| is_wanted(args, &absent.strategy));
         let (mut rows, mut absent): (Vec<Row>, Vec<Absent>) = (Vec::new(), wanted.collect());
-        for (workload, &ids, &pages, &work) in iproduct!(&workloads, &kinds, &pages, &works) {
+        for (workload, &ids, &huge_pages, &work) in iproduct!(&workloads, &kinds, &pages, &works) {
             let strategies = strategies(args, ids, &mut absent);
             for Grid { live, threads, ways, rates, includes } in &grids {
                 for (&live, &threads, &way, &rate) in iproduct!(live, threads, ways, rates) {
@@ -50,7 +50,7 @@ impl Plan {
                     if work > 0 && (batch > 1 || rate.is_some()) {
                         continue;
                     }
-                    let (workload, huge_pages) = (workload.clone(), pages == Pages::Huge);
+                    let workload = workload.clone();
                     let setting = Setting { workload, ids, live, threads, batch, ahead, rate, work, huge_pages };
                     check(&setting)?;
                     let can = |it: &&Listed| includes(it) && (it.reads_ahead || !ahead);

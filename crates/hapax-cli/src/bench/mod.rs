@@ -14,19 +14,19 @@ use self::child::Ended;
 use crate::error::CommandError;
 use crate::printable::{self, tell};
 use crate::shell::quoted;
+use crate::signals::Signals;
+use crate::target::Target;
 use hapax_bench::measure::{Case, Effort, Machine, Report, Row, render, servers};
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::TempDir;
 
-/// The directory where processes may leave files, and the flag that is set when the user wants the
-/// command to end.
+/// The directory where processes may leave files, and the signal by which the user wants the command
+/// to end.
 struct Surroundings {
     directory: TempDir,
-    interrupt: Arc<AtomicBool>,
+    signals: Signals,
 }
 
 /// Runs the command to its end.
@@ -38,7 +38,7 @@ pub fn run(args: BenchArgs) -> Result<(), CommandError> {
         return crate::print(list::text().as_bytes());
     }
     for path in args.save.iter().chain(&args.html) {
-        create(path).map_err(|error| CommandError::input(path, error))?; // before anything is measured
+        Target::open(path)?; // before anything is measured
     }
     if cfg!(debug_assertions) {
         tell("hapax: built without optimization: these figures say nothing; build with --release");
@@ -57,7 +57,12 @@ pub fn run(args: BenchArgs) -> Result<(), CommandError> {
     let machine = Machine::here();
     let report = Report { began_unix_seconds, command, seed, machine, rows, absent: plan.absent, interrupted };
     write(&report, &args)?;
-    verdict(&report)
+    verdict(&report)?;
+    if interrupted {
+        tell("hapax: interrupted: what was finished is kept");
+        return surroundings.signals.asked();
+    }
+    Ok(())
 }
 
 impl Surroundings {
@@ -66,21 +71,11 @@ impl Surroundings {
         let base = servers::parent();
         let directory = tempfile::Builder::new().prefix("hapax-").tempdir_in(&base);
         let directory = directory.map_err(|error| CommandError::input(&base, error))?;
-        let interrupt = Arc::new(AtomicBool::new(false));
-        let failed = |error: std::io::Error| CommandError::Io(format!("signals cannot be received: {error}"));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            let code = i32::from(CommandError::INTERRUPTED);
-            // The order matters: at the first interrupt the shutdown handler must not find the flag
-            // set.
-            signal_hook::flag::register_conditional_shutdown(signal, code, interrupt.clone()).map_err(failed)?;
-            signal_hook::flag::register(signal, interrupt.clone()).map_err(failed)?;
-        }
-        Ok(Surroundings { directory, interrupt })
+        Ok(Surroundings { directory, signals: Signals::listen(|| ())? })
     }
 
     fn is_interrupted(&self) -> bool {
-        // Relaxed: nothing else is read because of it.
-        self.interrupt.load(Ordering::Relaxed)
+        self.signals.asked().is_err()
     }
 }
 
@@ -121,33 +116,15 @@ fn measure_all(rows: &mut [Row], args: &BenchArgs, seed: u64, surroundings: &Sur
 /// the first one is returned.
 fn write(report: &Report, args: &BenchArgs) -> Result<(), CommandError> {
     let write = |path: &Path, text: String| {
-        let written = create(path).and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.as_file().sync_all()?;
-            file.persist(path)?;
-            Ok(())
-        });
-        written.map_err(|error| CommandError::input(path, error))
+        let (mut file, target) = Target::open(path)?;
+        file.write_all(text.as_bytes()).map_err(|error| CommandError::input(path, error))?;
+        target.replace(&file)
     };
     let json = serde_json::to_string_pretty(report).map_err(|error| CommandError::Io(error.to_string()))?;
     let saved = args.save.as_ref().map_or(Ok(()), |path| write(path, json + "\n"));
     let drawn = args.html.as_ref().map_or(Ok(()), |path| write(path, render::html(report)));
     let printed = printable::page(&render::table(report));
     saved.and(drawn).and(printed)
-}
-
-/// Creates a file that becomes the path's when all of it is there, so that the path has all of it
-/// or its former contents.
-fn create(path: &Path) -> std::io::Result<NamedTempFile> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new();
-    #[cfg(unix)] // as of any file: less what the umask says
-    file.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    if path.is_dir() {
-        Err(std::io::Error::other("expected a file, got a directory"))
-    } else {
-        file.prefix(".hapax-").tempfile_in(folder)
-    }
 }
 
 /// Names the strategies that were wrong more often than they promise.
@@ -157,39 +134,15 @@ fn verdict(report: &Report) -> Result<(), CommandError> {
         row.broken_promises().into_iter().map(move |broken| format!("{broken} ({setting})"))
     });
     let culprits: Vec<String> = culprits.collect();
-    match (culprits.is_empty(), report.interrupted) {
-        (false, _) => {
-            Err(CommandError::Wrong(format!("more wrong answers than promised:\n  {}", culprits.join("\n  "))))
-        }
-        (true, true) => Err(CommandError::Interrupted),
-        (true, false) if report.rows.iter().all(|row| row.runs.is_empty()) => {
-            Err(CommandError::Wrong("every case has failed".to_string()))
-        }
-        (true, false) => Ok(()),
+    if !culprits.is_empty() {
+        return Err(CommandError::Io(format!("more wrong answers than promised:\n  {}", culprits.join("\n  "))));
     }
+    let has_failed = !report.interrupted && report.rows.iter().all(|row| row.runs.is_empty());
+    if has_failed { Err(CommandError::Io("every case has failed".to_string())) } else { Ok(()) }
 }
 
 /// Returns a number that differs from run to run.
 fn rand() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     RandomState::new().build_hasher().finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_that_cannot_be_replaced_stays_and_nothing_is_left_beside_it() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("report.html");
-        std::fs::create_dir(&path).unwrap();
-        assert!(create(&path).unwrap_err().to_string().contains("expected a file"));
-        assert!(create(&directory.path().join("absent/report.html")).is_err());
-        let kept = directory.path().join("report.json");
-        std::fs::write(&kept, "former").unwrap();
-        drop(create(&kept).unwrap());
-        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "former");
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
-    }
 }

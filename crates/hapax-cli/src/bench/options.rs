@@ -1,15 +1,16 @@
 //! The command line of `hapax bench`.
 
 use crate::args::{capacity, rate};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hapax_bench::measure::{IdKind, Shape};
 use std::path::PathBuf;
 
 pub const HELP: &str = "\
 Exit codes:
-  0    done
-  1    a strategy gave more wrong answers than it promises; or a file could not be written
-  2    the options make no sense
-  130  interrupted: the outputs have what was finished
+  0         done
+  1         a strategy gave more wrong answers than it promises; or a file could not be written
+  2         the options make no sense
+  130, 143  asked to end by SIGINT, SIGTERM: the outputs have what was finished
 
 Examples:
   hapax bench --quick
@@ -58,8 +59,8 @@ pub struct BenchArgs {
 
     /// The pages of all memory: `default`, as they come; `huge`: the allocator is told to ask for
     /// huge ones, as hapax does by itself [default: default]
-    #[arg(long, value_name = "PAGES,…", value_delimiter = ',', value_parser = pages, help_heading = "How it is used")]
-    pub pages: Vec<Pages>,
+    #[arg(long, value_name = "PAGES,…", value_delimiter = ',', value_parser = huge_pages(), help_heading = "How it is used")]
+    pub pages: Vec<bool>,
 
     /// Runs of each case [default: 3; with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000),
@@ -139,19 +140,9 @@ fn way(text: &str) -> Result<Way, String> {
     if text == "ahead" { Ok(Way::Ahead) } else { capacity(text).map(Way::Batch) }
 }
 
-/// The pages of memory.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pages {
-    Default,
-    Huge,
-}
-
-fn pages(text: &str) -> Result<Pages, String> {
-    match text {
-        "default" => Ok(Pages::Default),
-        "huge" => Ok(Pages::Huge),
-        _ => Err("it is neither default nor huge".to_string()),
-    }
+/// Parses the pages of memory: true for huge ones.
+fn huge_pages() -> impl TypedValueParser<Value = bool> {
+    PossibleValuesParser::new(["default", "huge"]).map(|pages| pages == "huge")
 }
 
 /// A number above 0, or no limit.
@@ -213,8 +204,7 @@ mod tests {
     fn values_are_understood() {
         assert_eq!((limit("max"), limit("1_000")), (Ok(Limit(None)), Ok(Limit(Some(1_000.0)))));
         assert_eq!((way("ahead"), way("1k")), (Ok(Way::Ahead), Ok(Way::Batch(1_000))));
-        assert!(way("behind").is_err() && pages("small").is_err());
-        assert_eq!((pages("default"), pages("huge")), (Ok(Pages::Default), Ok(Pages::Huge)));
+        assert!(way("behind").is_err());
         assert_eq!(limit("20k"), Ok(Limit(Some(20_000.0))));
         assert!(["0", "-1", "nan", "inf", "x", ""].iter().all(|text| limit(text).is_err()));
         assert_eq!((share("0.5"), share("0")), (Ok(0.5), Ok(0.0)));

@@ -98,17 +98,18 @@ fn records(bytes: &[u8]) -> bool {
     whole.iter().rev().skip(1).all(|record| record.ends_with(b"\n"))
 }
 
-fn cut(content: &[u8], at_once: usize, dialect: Option<Dialect>) -> Vec<Vec<u8>> {
+/// Returns the records of content that comes this many bytes at once.
+pub fn cut(content: &[u8], at_once: usize, dialect: Option<Dialect>) -> Vec<Vec<u8>> {
     let mut cutter = Cutter::new(dialect, b'\n');
     let mut records = vec![Vec::new()];
-    for mut piece in content.chunks(at_once.min(content.len().max(1))) {
-        while !piece.is_empty() {
-            let end = cutter.end(piece);
-            let (part, rest) = piece.split_at(end.unwrap_or(piece.len()));
-            records.last_mut().expect("there is one").extend_from_slice(part);
-            records.extend(end.map(|_| Vec::new()));
-            piece = rest;
+    for mut piece in content.chunks(at_once) {
+        // It is asked again when nothing is left.
+        while let Some(end) = cutter.end(piece) {
+            records.last_mut().expect("there is one").extend_from_slice(&piece[..end]);
+            records.push(Vec::new());
+            piece = &piece[end..];
         }
+        records.last_mut().expect("there is one").extend_from_slice(piece);
     }
     records.retain(|record| !record.is_empty());
     records
@@ -198,7 +199,7 @@ fn decompressed(content: &[u8], at_once: usize) -> Option<(Vec<u8>, bool)> {
 }
 
 /// A reader that returns its bytes a few at a time.
-struct Trickle(Cursor<Vec<u8>>, usize);
+pub struct Trickle(pub Cursor<Vec<u8>>, pub usize);
 
 impl Read for Trickle {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {

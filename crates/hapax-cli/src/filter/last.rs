@@ -5,11 +5,11 @@ use super::printing::duplicates_file::Beside;
 use super::printing::output::Output;
 use super::progress::Progress;
 use super::report::Counts;
-use super::signals::Signals;
 use super::stages::Next;
 use super::state::State;
 use super::verdicts::print::Printer;
 use crate::error::CommandError;
+use crate::signals::Signals;
 use std::time::Duration;
 
 /// The last stage, in the caller's thread.

@@ -93,16 +93,15 @@ impl Plan {
         if args.max_memory.is_some() || args.capacity.is_none() {
             builder = builder.max_memory_bytes(args.max_memory.unwrap_or(MEMORY_UNASKED_MAX));
         }
-        if let Some(history) = args.history {
+        if let (Some(history), Some(unconfirmed)) = (args.history, args.unconfirmed) {
             let ids = history.ids.or(estimated).ok_or_else(|| {
                 CommandError::Usage(
                     "--history needs a number of ids, since the input's size is unknown (like 24h:1e-6:50M)".into(),
                 )
             })?;
-            let unconfirmed = match args.unconfirmed {
-                Some(Unconfirmed::Fresh) => hapax::Unconfirmed::Fresh,
-                Some(Unconfirmed::Duplicate) => hapax::Unconfirmed::Duplicate,
-                None => return Err(CommandError::Usage("--history needs --unconfirmed duplicate or fresh".into())),
+            let unconfirmed = match unconfirmed {
+                Unconfirmed::Fresh => hapax::Unconfirmed::Fresh,
+                Unconfirmed::Duplicate => hapax::Unconfirmed::Duplicate,
             };
             let History { horizon, false_positive_rate, .. } = history;
             builder = builder.history(hapax::History { horizon, ids, false_positive_rate, unconfirmed });
@@ -184,25 +183,10 @@ mod tests {
     use std::io::Write;
     use std::path::PathBuf;
 
-    /// A file that is removed at the end of the test.
-    struct Temporary(PathBuf);
-
-    impl Temporary {
-        fn new(name: &str, content: &[u8]) -> Self {
-            let path = std::env::temp_dir().join(format!("hapax-plan-{}-{name}", std::process::id()));
-            File::create(&path).unwrap().write_all(content).unwrap();
-            Temporary(path)
-        }
-
-        fn size(&self) -> Option<Size> {
-            size_of(&[Source::new(self.0.clone())], b'\n')
-        }
-    }
-
-    impl Drop for Temporary {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_file(&self.0);
-        }
+    fn size(content: &[u8]) -> Option<Size> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(content).unwrap();
+        size_of(&[Source::new(file.path().to_owned())], b'\n')
     }
 
     #[test]
@@ -211,13 +195,13 @@ mod tests {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         encoder.write_all(text.as_bytes()).unwrap();
         for (name, content) in [("plain", text.as_bytes()), ("gzip", &encoder.finish().unwrap())] {
-            let size = Temporary::new(name, content).size().unwrap();
+            let size = size(content).unwrap();
             assert_eq!(size.bytes, content.len() as u64);
             assert!((320_000..=480_000).contains(&size.lines), "{name}: {size:?}");
             assert!(with_margin(size.lines) > size.lines as usize);
         }
-        assert_eq!(Temporary::new("empty", b"").size(), Some(Size { bytes: 0, lines: 1 }));
-        assert_eq!(Temporary::new("short", b"a\nb\n").size(), Some(Size { bytes: 4, lines: 3 }));
+        assert_eq!(size(b""), Some(Size { bytes: 0, lines: 1 }));
+        assert_eq!(size(b"a\nb\n"), Some(Size { bytes: 4, lines: 3 }));
     }
 
     #[test]

@@ -36,12 +36,11 @@ impl Progress {
             return;
         }
         let seconds = self.start.elapsed().as_secs_f64().max(1e-3);
-        let checked = counts.checked.max(1);
         self.bar.set_message(format!(
             "{} lines  {:.1} M lines/s  {:.1} % duplicates",
             counts.lines,
             counts.lines as f64 / seconds / 1e6,
-            100.0 * counts.duplicates as f64 / checked as f64,
+            counts.percent_duplicates(),
         ));
         self.bar.set_position(self.bytes_read.load(Relaxed));
     }

@@ -9,7 +9,8 @@ use crate::error::CommandError;
 use crate::printable::tell;
 use hapax::{Refusal, Stats};
 use hapax_plan::{Bytes, Time};
-use std::fmt::Write;
+use serde_json::{Map, Value};
+use std::fmt::{Display, Write};
 use std::time::Duration;
 
 /// Counts of lines, by their treatment.
@@ -51,12 +52,8 @@ impl Counts {
         }
     }
 
-    fn percent_duplicates(&self) -> f64 {
+    pub fn percent_duplicates(&self) -> f64 {
         100.0 * self.duplicates as f64 / self.checked.max(1) as f64
-    }
-
-    fn per_second(&self, elapsed: Duration) -> f64 {
-        self.lines as f64 / elapsed.as_secs_f64().max(1e-9)
     }
 
     /// Returns a line about events whose time was refused, if there were any.
@@ -113,6 +110,57 @@ pub fn found(stats: &Stats) -> Option<CommandError> {
     Some(CommandError::Lost(format!("{lost} are lost from the state: duplicates of them may have passed")))
 }
 
+/// The figures of a run, as a table and as JSON.
+#[derive(Default)]
+struct Figures {
+    table: String,
+    json: Map<String, Value>,
+}
+
+impl Figures {
+    /// Adds a row to the table.
+    fn row(&mut self, name: &str, shown: impl Display) {
+        writeln!(self.table, "{name:<28}{shown}").expect("a string takes everything");
+    }
+
+    /// Adds a value to the JSON.
+    fn value(&mut self, name: &str, value: impl Into<Value>) {
+        self.json.insert(name.to_string(), value.into());
+    }
+
+    /// Adds a number to both.
+    fn count(&mut self, row: &str, name: &str, number: u64) {
+        self.row(row, number);
+        self.value(name, number);
+    }
+
+    /// Adds lines by their kind, up to the fresh ones.
+    fn lines(&mut self, counts: &Counts, fresh: u64) {
+        self.count("lines", "lines", counts.lines);
+        self.count("  headers", "headers", counts.headers);
+        self.count("  bad", "bad", counts.bad);
+        self.count("  without id", "missing", counts.missing);
+        self.count("  fresh", "fresh", fresh);
+    }
+
+    fn duplicates(&mut self, counts: &Counts) {
+        self.row("  duplicates", format_args!("{} ({:.2} %)", counts.duplicates, counts.percent_duplicates()));
+        self.value("duplicates", counts.duplicates);
+    }
+
+    /// Adds the time that all took, and returns the text.
+    fn end(mut self, counts: &Counts, elapsed: Duration, format: StatsFormat) -> String {
+        let (seconds, per_second) = (elapsed.as_secs_f64(), counts.lines as f64 / elapsed.as_secs_f64().max(1e-9));
+        self.row("time", format_args!("{seconds:.2} s, {:.2} M lines/s", per_second / 1e6));
+        self.value("elapsed_seconds", seconds);
+        self.value("lines_per_second", per_second);
+        match format {
+            StatsFormat::Table => self.table.trim_end().to_string(),
+            StatsFormat::Json => Value::Object(self.json).to_string(),
+        }
+    }
+}
+
 /// The contents of the report.
 pub struct Report<'a> {
     pub counts: Counts,
@@ -124,85 +172,48 @@ pub struct Report<'a> {
 
 impl Report<'_> {
     pub fn text(&self, format: StatsFormat) -> String {
-        match format {
-            StatsFormat::Table => self.table(),
-            StatsFormat::Json => self.json(),
+        let Report { counts, stats, plan, window, elapsed } = self;
+        let (history, of_window) = (stats.history_false_positive_rate, &stats.window);
+        let mut figures = Figures::default();
+        figures.lines(counts, stats.fresh);
+        if history.is_some() {
+            figures.row("    known to the history?", stats.fresh_unconfirmed);
         }
-    }
-
-    fn table(&self) -> String {
-        let Report { counts, stats, plan, .. } = self;
-        let mut table = String::new();
-        let mut row =
-            |name: &str, value: String| writeln!(table, "{name:<28}{value}").expect("a string takes everything");
-        row("lines", counts.lines.to_string());
-        row("  headers", counts.headers.to_string());
-        row("  bad", counts.bad.to_string());
-        row("  without id", counts.missing.to_string());
-        row("  fresh", stats.fresh.to_string());
-        if stats.history_false_positive_rate.is_some() {
-            row("    known to the history?", stats.fresh_unconfirmed.to_string());
+        figures.value("fresh_unconfirmed", stats.fresh_unconfirmed);
+        figures.duplicates(counts);
+        figures.count("    by the window", "duplicates_by_window", stats.duplicates_by_window);
+        if history.is_some() {
+            figures.row("    by the history, guessed", stats.duplicates_by_history);
         }
-        row("  duplicates", format!("{} ({:.2} %)", counts.duplicates, counts.percent_duplicates()));
-        row("    by the window", stats.duplicates_by_window.to_string());
-        if stats.history_false_positive_rate.is_some() {
-            row("    by the history, guessed", stats.duplicates_by_history.to_string());
-        }
-        row("  late", counts.late.to_string());
-        row("  refused, too far ahead", counts.refused_ahead.to_string());
-        row("  refused, too late", counts.refused_late.to_string());
-        row("ids forgotten early", stats.window.evicted_live.to_string());
-        match self.window {
-            None => row("window", "the whole input".to_string()),
-            Some(window) => {
-                row("window", format!("{}, in ticks of {}", Time(window), Time(stats.window.tick)));
-                row("effective window", Time(stats.window.effective_window).to_string());
+        figures.value("duplicates_by_history", stats.duplicates_by_history);
+        figures.count("  late", "late", counts.late);
+        figures.count("  refused, too far ahead", "refused_ahead", counts.refused_ahead);
+        figures.count("  refused, too late", "refused_late", counts.refused_late);
+        figures.count("ids forgotten early", "forgotten_early", of_window.evicted_live);
+        let times = window.map(|window| [window, of_window.tick, of_window.effective_window]);
+        match times {
+            None => figures.row("window", "the whole input"),
+            Some([window, tick, effective]) => {
+                figures.row("window", format_args!("{}, in ticks of {}", Time(window), Time(tick)));
+                figures.row("effective window", Time(effective));
             }
         }
-        row("capacity", format!("{} ids ({})", plan.capacity, plan.capacity_from));
-        row("false duplicates, window", format!("{:.1e} of checks", stats.window.false_duplicate_rate));
-        if let Some(rate) = stats.history_false_positive_rate {
-            row("false duplicates, history", format!("{rate:.1e} of checks"));
+        for (i, name) in ["window_seconds", "tick_seconds", "effective_window_seconds"].into_iter().enumerate() {
+            figures.value(name, times.map(|times| times[i].as_secs_f64()));
         }
-        row("tables", stats.window.tables.to_string());
-        row("memory", format!("{} for ids", Bytes(stats.bytes as f64)));
-        row(
-            "time",
-            format!("{:.2} s, {:.2} M lines/s", self.elapsed.as_secs_f64(), counts.per_second(self.elapsed) / 1e6),
-        );
-        table.truncate(table.trim_end().len());
-        table
-    }
-
-    fn json(&self) -> String {
-        let Report { counts, stats, plan, .. } = self;
-        serde_json::json!({
-            "lines": counts.lines,
-            "headers": counts.headers,
-            "bad": counts.bad,
-            "missing": counts.missing,
-            "fresh": stats.fresh,
-            "fresh_unconfirmed": stats.fresh_unconfirmed,
-            "duplicates": counts.duplicates,
-            "duplicates_by_window": stats.duplicates_by_window,
-            "duplicates_by_history": stats.duplicates_by_history,
-            "late": counts.late,
-            "refused_ahead": counts.refused_ahead,
-            "refused_late": counts.refused_late,
-            "forgotten_early": stats.window.evicted_live,
-            "window_seconds": self.window.map(|window| window.as_secs_f64()),
-            "tick_seconds": self.window.map(|_| stats.window.tick.as_secs_f64()),
-            "effective_window_seconds": self.window.map(|_| stats.window.effective_window.as_secs_f64()),
-            "capacity": plan.capacity,
-            "capacity_from": plan.capacity_from,
-            "false_duplicate_rate_window": stats.window.false_duplicate_rate,
-            "false_positive_rate_history": stats.history_false_positive_rate,
-            "tables": stats.window.tables,
-            "memory_bytes": stats.bytes,
-            "elapsed_seconds": self.elapsed.as_secs_f64(),
-            "lines_per_second": counts.per_second(self.elapsed),
-        })
-        .to_string()
+        figures.row("capacity", format_args!("{} ids ({})", plan.capacity, plan.capacity_from));
+        figures.value("capacity", plan.capacity);
+        figures.value("capacity_from", plan.capacity_from);
+        figures.row("false duplicates, window", format_args!("{:.1e} of checks", of_window.false_duplicate_rate));
+        figures.value("false_duplicate_rate_window", of_window.false_duplicate_rate);
+        if let Some(rate) = history {
+            figures.row("false duplicates, history", format_args!("{rate:.1e} of checks"));
+        }
+        figures.value("false_positive_rate_history", history);
+        figures.count("tables", "tables", of_window.tables as u64);
+        figures.row("memory", format_args!("{} for ids", Bytes(stats.bytes as f64)));
+        figures.value("memory_bytes", stats.bytes);
+        figures.end(counts, *elapsed, format)
     }
 }
 
@@ -220,44 +231,15 @@ pub struct Spilled {
 impl Spilled {
     /// Returns the report of a run.
     pub fn text(&self, counts: &Counts, elapsed: Duration, format: StatsFormat) -> String {
-        match format {
-            StatsFormat::Table => self.table(counts, elapsed),
-            StatsFormat::Json => self.json(counts, elapsed),
-        }
-    }
-
-    fn table(&self, counts: &Counts, elapsed: Duration) -> String {
-        let rows = [
-            ("lines", counts.lines.to_string()),
-            ("  headers", counts.headers.to_string()),
-            ("  bad", counts.bad.to_string()),
-            ("  without id", counts.missing.to_string()),
-            ("  fresh", (counts.checked - counts.duplicates).to_string()),
-            ("  duplicates", format!("{} ({:.2} %)", counts.duplicates, counts.percent_duplicates())),
-            ("partitions", self.partitions.to_string()),
-            ("  divided further", self.divided.to_string()),
-            ("temporary files", format!("{} for ids", Bytes(self.bytes as f64))),
-            ("  copied input", Bytes(self.copied as f64).to_string()),
-            ("time", format!("{:.2} s, {:.2} M lines/s", elapsed.as_secs_f64(), counts.per_second(elapsed) / 1e6)),
-        ];
-        rows.map(|(name, value)| format!("{name:<28}{value}")).join("\n")
-    }
-
-    fn json(&self, counts: &Counts, elapsed: Duration) -> String {
-        serde_json::json!({
-            "lines": counts.lines,
-            "headers": counts.headers,
-            "bad": counts.bad,
-            "missing": counts.missing,
-            "fresh": counts.checked - counts.duplicates,
-            "duplicates": counts.duplicates,
-            "partitions": self.partitions,
-            "divided": self.divided,
-            "temporary_bytes": self.bytes,
-            "copied_bytes": self.copied,
-            "elapsed_seconds": elapsed.as_secs_f64(),
-            "lines_per_second": counts.per_second(elapsed),
-        })
-        .to_string()
+        let mut figures = Figures::default();
+        figures.lines(counts, counts.checked - counts.duplicates);
+        figures.duplicates(counts);
+        figures.count("partitions", "partitions", self.partitions);
+        figures.count("  divided further", "divided", self.divided);
+        figures.row("temporary files", format_args!("{} for ids", Bytes(self.bytes as f64)));
+        figures.value("temporary_bytes", self.bytes);
+        figures.row("  copied input", Bytes(self.copied as f64));
+        figures.value("copied_bytes", self.copied);
+        figures.end(counts, elapsed, format)
     }
 }

@@ -16,14 +16,13 @@
 //!   KiB tell.
 
 use super::printing::output::{Kind, Output};
-use super::printing::pending::Pending;
 use super::source::checkpoint::{Checkpoint, RUNS_MAX};
 use super::source::parse::Batch;
 use super::verdicts::check::Time;
 use crate::error::CommandError;
 use hapax::{Dedup, JournalHandle, Prepared, Timestamp, Verdict};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 /// The state for the next run.
@@ -37,8 +36,14 @@ pub struct State {
     tail: Tail,
     /// A header that the output has, or will have, if it is not recorded yet.
     header: Option<Vec<u8>>,
-    pending: Pending<Printed>,
+    /// The batches that were written and not yet taken by the output's reader, each with where it
+    /// ends in the output.
+    pending: VecDeque<(u64, Printed)>,
 }
+
+/// The most batches that wait: more than a pipe holds, if each has something to print; a limit on
+/// memory otherwise.
+const PENDING_MAX: usize = 64;
 
 /// The state of an output, and of the run that has written to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -222,7 +227,7 @@ impl State {
             tail.header = is_same && header && tail.length >= length;
         }
         let slots = Slots { by_input: slots, max: SLOTS_MAX };
-        let state = State { dedup, time, refreshes, slots, tail, header: None, pending: Pending::new() };
+        let state = State { dedup, time, refreshes, slots, tail, header: None, pending: VecDeque::new() };
         if file.is_some() {
             state.record_tail()?;
             state.flush()?;
@@ -265,31 +270,29 @@ impl State {
             place.slot = self.slots.of(&place.input, self.tail.run);
         }
         let checked = Checked::of(batch, self.refreshes);
-        self.pending.push(output.written(), Printed { checked, places, tail: self.tail, header });
+        self.pending.push_back((output.written(), Printed { checked, places, tail: self.tail, header }));
         self.settle(output)?;
-        self.wait(output, asked, |pending| !pending.is_full())
+        self.wait(output, asked, PENDING_MAX - 1)
     }
 
     /// Records the batches that have been taken.
     pub fn settle(&mut self, output: &Output) -> Result<(), CommandError> {
         let taken = output.taken();
-        while let Some(printed) = self.pending.take(taken) {
-            self.record(&printed)?;
+        while let Some((end, printed)) = self.pending.front()
+            && *end <= taken
+        {
+            self.record(printed)?;
+            self.pending.pop_front();
         }
         Ok(())
     }
 
-    /// Waits until enough has been taken, or the reader has gone; after a signal no longer than the
-    /// grace time.
-    fn wait(
-        &mut self,
-        output: &Output,
-        asked: impl Fn() -> bool,
-        enough: impl Fn(&Pending<Printed>) -> bool,
-    ) -> Result<(), CommandError> {
+    /// Waits until no more than `most` batches have not been taken, or the reader has gone; after a
+    /// signal no longer than the grace time.
+    fn wait(&mut self, output: &Output, asked: impl Fn() -> bool, most: usize) -> Result<(), CommandError> {
         let mut pause = Duration::from_micros(500);
         let mut until = None;
-        while !enough(&self.pending) {
+        while self.pending.len() > most {
             let is_gone = output.wait(pause);
             self.settle(output)?;
             if asked() && Instant::now() > *until.get_or_insert_with(|| Instant::now() + GRACE) || is_gone {
@@ -304,7 +307,7 @@ impl State {
     /// ended.
     pub fn end(mut self, output: &Output, asked: impl Fn() -> bool) -> Result<(), CommandError> {
         self.settle(output)?;
-        self.wait(output, asked, Pending::is_empty)?;
+        self.wait(output, asked, 0)?;
         // Output that is not recorded by now was never taken.
         self.tail.open = false;
         if self.tail.file.is_some() {

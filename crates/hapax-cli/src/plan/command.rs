@@ -1,7 +1,7 @@
 //! Formats the command that applies a plan.
 
 use super::options::PlanArgs;
-use crate::args::{LineArgs, OF_RECORDS, delimiter};
+use crate::args::{LineArgs, delimiter, of_records};
 use crate::filter::source::named;
 use crate::shell::quoted;
 use clap::parser::ValueSource;
@@ -13,16 +13,20 @@ use std::path::PathBuf;
 /// Returns the options of `hapax filter` for a plan, with the options for lines that were given
 /// here.
 pub fn filter_options(plan: &Plan) -> String {
-    let of_records = of_records(std::env::args_os().skip(1));
-    of_records.into_iter().chain([plan.filter_options()]).collect::<Vec<_>>().join(" ")
+    let given = given_of_records(std::env::args_os().skip(1));
+    given.into_iter().chain([plan.filter_options()]).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the options that say how records are read, as they were given: `plan`, and its options.
-fn of_records(command_line: impl Iterator<Item = OsString>) -> Vec<String> {
+fn given_of_records(command_line: impl Iterator<Item = OsString>) -> Vec<String> {
     let plan = PlanArgs::augment_args(clap::Command::new("plan"));
     // They were understood before, as a part of the whole command line.
     let Ok(given) = plan.clone().try_get_matches_from(command_line) else { return Vec::new() };
-    let is_given = |id: &str| OF_RECORDS.contains(&id) && given.value_source(id) == Some(ValueSource::CommandLine);
+    let of_records = of_records();
+    let is_given = |arg: &&clap::Arg| {
+        let id = arg.get_id();
+        of_records.contains(id) && given.value_source(id.as_str()) == Some(ValueSource::CommandLine)
+    };
     let option = |arg: &clap::Arg| {
         let name = arg.get_long()?;
         if !arg.get_action().takes_values() {
@@ -39,7 +43,7 @@ fn of_records(command_line: impl Iterator<Item = OsString>) -> Vec<String> {
         let options = values.iter().map(|value| format!("--{name}{}{}", between(value), quoted(value)));
         Some(options.collect::<Vec<_>>().join(" "))
     };
-    let said = plan.get_arguments().filter(|arg| is_given(arg.get_id().as_str())).filter_map(option);
+    let said = plan.get_arguments().filter(is_given).filter_map(option);
     said.chain(said_by_names(&given)).collect()
 }
 
@@ -59,7 +63,7 @@ mod tests {
     fn options_of_records_are_repeated() {
         let given = |options: &[&str]| {
             let words = ["plan", "--from", "f"].iter().chain(options);
-            of_records(words.map(OsString::from)).join(" ")
+            given_of_records(words.map(OsString::from)).join(" ")
         };
         assert_eq!(given(&["--window", "1m"]), "");
         let options = ["--header", "--time-format", "ms", "--delimiter=,", "--column", "the id", "--time-field=2"];
@@ -73,7 +77,7 @@ mod tests {
         let expected = "--json /a --json /b,c --loose --ignore-case --time-json /t --time-zone=-05:00";
         assert_eq!(given(&json), expected);
         let of_csv = ["plan", "--from", "f.csv.gz", "--column", "id", "--header"];
-        let options = of_records(of_csv.into_iter().map(OsString::from)).join(" ");
+        let options = given_of_records(of_csv.into_iter().map(OsString::from)).join(" ");
         assert_eq!(options, "--column id --header --delimiter ,");
         assert_eq!(given(&["--regex=-(.)", "--on-bad", "skip"]), "--regex='-(.)' --on-bad skip");
     }

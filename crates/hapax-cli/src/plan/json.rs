@@ -1,11 +1,20 @@
 //! The answer for programs.
 
-use super::{Answer, Observed};
-use hapax_plan::{
-    Burst, ClaimsPlan, CurvePoint, HistoryPlan, JournalPlan, Length, LongMemoryPlan, Plan, Quantile, ResponsesPlan,
-    StorePlan, WindowPlan,
-};
+use super::{Answer, CaughtBy, Observed};
+use hapax_plan::{CurvePoint, Length, Plan, Quantile};
 use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Returns an object of these fields, each by its name; and then of times, in seconds, with
+/// `_seconds` behind their names.
+macro_rules! object {
+    ($of:expr; $($field:ident),*; $($time:ident),*) => {
+        json!({
+            $(stringify!($field): $of.$field,)*
+            $(concat!(stringify!($time), "_seconds"): $of.$time.as_secs_f64(),)*
+        })
+    };
+}
 
 pub fn answer(answer: &Answer) -> String {
     let seen = answer.seen.as_ref().map(seen);
@@ -13,49 +22,36 @@ pub fn answer(answer: &Answer) -> String {
     format!("{:#}", json!({ "seen": seen, "plan": plan }))
 }
 
-fn seen(seen: &Observed) -> Value {
-    let summary = &seen.summary;
-    json!({
-        "records": summary.records,
-        "ids": summary.distinct,
-        "repeats": summary.repeats,
-        "late": summary.late,
-        "span_seconds": summary.span.map(|span| span.as_secs_f64()),
-        "records_per_second": summary.records_per_second,
-        "bursts": summary.bursts.iter().map(burst).collect::<Vec<_>>(),
-        "quantiles": summary.quantiles.iter().map(quantile).collect::<Vec<_>>(),
-        "curve": summary.curve.iter().map(point).collect::<Vec<_>>(),
-        "window": seen.window.as_ref().map(|by| json!({
-            "seconds": by.window.as_secs_f64(),
-            "caught": by.caught,
-            "caught_by_engine": by.caught_by_engine,
-            "caught_with_history": by.caught_with_history,
-            "is_knee": by.is_knee,
-            "uncaught": summary.repeats - by.caught,
-            "all_seconds": by.all.as_ref().map(|all| all.window.as_secs_f64()),
-            "all_ids": by.all.as_ref().and_then(|all| all.ids),
-            "cautions": by.cautions.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        })),
-    })
+fn seconds(time: Option<Duration>) -> Value {
+    time.map(|time| time.as_secs_f64()).into()
 }
 
-fn burst(burst: &Burst) -> Value {
-    json!({
-        "scale_seconds": burst.scale.as_secs_f64(),
-        "mean": burst.mean,
-        "peak": burst.peak,
-        "dispersion": burst.dispersion,
-    })
+fn seen(seen: &Observed) -> Value {
+    let summary = &seen.summary;
+    let mut object = object!(summary; records, repeats, late, records_per_second;);
+    object["ids"] = summary.distinct.into();
+    object["span_seconds"] = seconds(summary.span);
+    object["bursts"] = summary.bursts.iter().map(|burst| object!(burst; mean, peak, dispersion; scale)).collect();
+    object["quantiles"] = summary.quantiles.iter().map(quantile).collect();
+    object["curve"] = summary.curve.iter().map(point).collect();
+    object["window"] = seen.window.as_ref().map(|by| caught(by, summary.repeats)).into();
+    object
+}
+
+fn caught(by: &CaughtBy, repeats: u64) -> Value {
+    let mut object = object!(by; caught, caught_by_engine, caught_with_history, is_knee, cautions;);
+    object["seconds"] = by.window.as_secs_f64().into();
+    object["uncaught"] = (repeats - by.caught).into();
+    object["all_seconds"] = seconds(by.all.as_ref().map(|all| all.window));
+    object["all_ids"] = by.all.as_ref().and_then(|all| all.ids).into();
+    object
 }
 
 fn quantile(quantile: &Quantile) -> Value {
-    json!({
-        "share": quantile.share,
-        "distance_seconds": quantile.distance.map(|distance| distance.as_secs_f64()),
-        "window_seconds": quantile.window.map(|window| window.as_secs_f64()),
-        "distance_records": quantile.distance_records,
-        "window_records": quantile.window_records,
-    })
+    let mut object = object!(quantile; share, distance_records, window_records;);
+    object["distance_seconds"] = seconds(quantile.distance);
+    object["window_seconds"] = seconds(quantile.window);
+    object
 }
 
 fn point(point: &CurvePoint) -> Value {
@@ -66,111 +62,54 @@ fn point(point: &CurvePoint) -> Value {
 }
 
 fn plan(plan: &Plan) -> Value {
+    let window = &plan.window;
+    let mut of_window = object!(
+        window; capacity, live, load, buckets, bytes, max_memory_bytes, grown_bytes, tables_max, grown_capacity,
+        checks_per_second_max, forgotten_early_a_day, forgotten_early_a_day_at_peak, false_duplicates_a_day; tick
+    );
+    of_window["seconds"] = window.duration.as_secs_f64().into();
+    let history = plan.history.as_ref().map(|history| {
+        object!(
+            history; false_positive_rate, ids, bytes, mean_false_positive_rate, false_positives_a_day; horizon
+        )
+    });
+    let journal = plan.journal.as_ref().map(|journal| {
+        object!(
+            journal; commits_per_second, bytes_per_second, segments, disk_bytes, disk_bytes_max;
+            commit_interval, retention, replay
+        )
+    });
+    let long_memory = plan.long_memory.as_ref().map(|long_memory| {
+        object!(
+            long_memory; ids, bytes, bytes_max, disk_bytes, disk_bytes_max, is_written_three_times; retention
+        )
+    });
+    let responses = plan.responses.as_ref().map(|kept| {
+        let mut object = object!(kept; responses, record_bytes, budget_bytes, redis_bytes, sqlite_bytes; retention);
+        object["responses_per_second"] = kept.per_second.into();
+        object
+    });
+    let store = object!(
+        plan.store; ids, redis_bytes, postgres_bytes, fjall_bytes, round_trips_saved_per_second,
+        asked_per_second_shared, asked_per_second_exclusive; retention
+    );
+    // The filter has no long memory.
+    let has_filter = plan.long_memory.is_none();
     json!({
         "checks_per_second": plan.checks_per_second,
         "duplicates": plan.duplicates,
         "peak": plan.peak,
-        "window": window(&plan.window),
-        "history": plan.history.as_ref().map(history),
-        "claims": plan.claims.as_ref().map(claims),
-        "journal": plan.journal.as_ref().map(journal),
-        "long_memory": plan.long_memory.as_ref().map(long_memory),
+        "window": of_window,
+        "history": history,
+        "claims": plan.claims.as_ref().map(|claims| object!(claims; in_flight, bytes; lease)),
+        "journal": journal,
+        "long_memory": long_memory,
         "bytes": plan.bytes(),
         "bytes_max": plan.bytes_max(),
-        "responses": plan.responses.as_ref().map(responses),
-        "store": store(&plan.store),
+        "responses": responses,
+        "store": store,
         "builder": plan.builder_call(),
-        // The filter has no long memory.
-        "filter": plan.long_memory.is_none().then(|| super::command::filter_options(plan)),
-        "filter_bytes": plan.long_memory.is_none().then(|| plan.filter_bytes()),
-    })
-}
-
-fn window(window: &WindowPlan) -> Value {
-    json!({
-        "seconds": window.duration.as_secs_f64(),
-        "tick_seconds": window.tick.as_secs_f64(),
-        "capacity": window.capacity,
-        "live": window.live,
-        "load": window.load,
-        "buckets": window.buckets,
-        "bytes": window.bytes,
-        "max_memory_bytes": window.max_memory_bytes,
-        "grown_bytes": window.grown_bytes,
-        "tables_max": window.tables_max,
-        "grown_capacity": window.grown_capacity,
-        "checks_per_second_max": window.checks_per_second_max,
-        "forgotten_early_a_day": window.forgotten_early_a_day,
-        "forgotten_early_a_day_at_peak": window.forgotten_early_a_day_at_peak,
-        "false_duplicates_a_day": window.false_duplicates_a_day,
-    })
-}
-
-fn history(history: &HistoryPlan) -> Value {
-    json!({
-        "horizon_seconds": history.horizon.as_secs_f64(),
-        "false_positive_rate": history.false_positive_rate,
-        "ids": history.ids,
-        "bytes": history.bytes,
-        "mean_false_positive_rate": history.mean_false_positive_rate,
-        "false_positives_a_day": history.false_positives_a_day,
-    })
-}
-
-fn claims(claims: &ClaimsPlan) -> Value {
-    json!({
-        "in_flight": claims.in_flight,
-        "lease_seconds": claims.lease.as_secs_f64(),
-        "bytes": claims.bytes,
-    })
-}
-
-fn journal(journal: &JournalPlan) -> Value {
-    json!({
-        "commit_interval_seconds": journal.commit_interval.as_secs_f64(),
-        "commits_per_second": journal.commits_per_second,
-        "bytes_per_second": journal.bytes_per_second,
-        "retention_seconds": journal.retention.as_secs_f64(),
-        "segments": journal.segments,
-        "disk_bytes": journal.disk_bytes,
-        "disk_bytes_max": journal.disk_bytes_max,
-        "replay_seconds": journal.replay.as_secs_f64(),
-    })
-}
-
-fn long_memory(long_memory: &LongMemoryPlan) -> Value {
-    json!({
-        "retention_seconds": long_memory.retention.as_secs_f64(),
-        "ids": long_memory.ids,
-        "bytes": long_memory.bytes,
-        "bytes_max": long_memory.bytes_max,
-        "disk_bytes": long_memory.disk_bytes,
-        "disk_bytes_max": long_memory.disk_bytes_max,
-        "is_written_three_times": long_memory.is_written_three_times,
-    })
-}
-
-fn responses(responses: &ResponsesPlan) -> Value {
-    json!({
-        "retention_seconds": responses.retention.as_secs_f64(),
-        "responses_per_second": responses.per_second,
-        "responses": responses.responses,
-        "record_bytes": responses.record_bytes,
-        "budget_bytes": responses.budget_bytes,
-        "redis_bytes": responses.redis_bytes,
-        "sqlite_bytes": responses.sqlite_bytes,
-    })
-}
-
-fn store(store: &StorePlan) -> Value {
-    json!({
-        "retention_seconds": store.retention.as_secs_f64(),
-        "ids": store.ids,
-        "redis_bytes": store.redis_bytes,
-        "postgres_bytes": store.postgres_bytes,
-        "fjall_bytes": store.fjall_bytes,
-        "round_trips_saved_per_second": store.round_trips_saved_per_second,
-        "asked_per_second_shared": store.asked_per_second_shared,
-        "asked_per_second_exclusive": store.asked_per_second_exclusive,
+        "filter": has_filter.then(|| super::command::filter_options(plan)),
+        "filter_bytes": has_filter.then(|| plan.filter_bytes()),
     })
 }

@@ -10,9 +10,8 @@ pub use options::{ABOUT, PlanArgs};
 
 use crate::error::CommandError;
 use crate::records;
-use hapax_plan::{Caution, Demand, Excerpt, Plan, PlanError, Profile, Summary, rounded_up};
+use hapax_plan::{Demand, Excerpt, Plan, PlanError, Profile, Summary, rounded_up};
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// The time for which a layer keeps responses unless it is told otherwise.
@@ -47,7 +46,7 @@ pub struct CaughtBy {
     /// The time from the first record to the last, or the time that they take at the given rate.
     pub span: Duration,
     /// The things that cannot be known from these records.
-    pub cautions: Vec<Caution>,
+    pub cautions: Vec<String>,
 }
 
 /// The window that catches all repeats, and the price of it.
@@ -75,9 +74,7 @@ pub fn run(args: PlanArgs) -> Result<(), CommandError> {
 
 fn from_records(args: &PlanArgs) -> Result<Answer, CommandError> {
     let mut profile = Profile::new(args.max_records)?;
-    records::read(&args.lines, &args.bad, &args.from, |id, time| {
-        profile.see(id, time).map_err(failure).map(ControlFlow::Continue)
-    })?;
+    records::read(&args.lines, &args.bad, &args.from, |id, time| profile.see(id, time).map_err(failure))?;
     if profile.records() == 0 {
         return Err(CommandError::BadInput("there are no records to plan for".to_string()));
     }
@@ -207,22 +204,12 @@ fn failure(error: PlanError) -> CommandError {
     let name = match option {
         "checks_per_second" => "--rate",
         "false_positive_rate" => "--false-positives",
-        "history_peak" => "--history-peak",
         "memory_bytes" => "--memory",
         "records_max" => "--max-records",
         "replay_ids_per_second" => "--replay-rate",
-        "duplicates" => "--duplicates",
-        "growth" => "--growth",
-        "history" => "--history",
-        "journal" => "--journal",
-        "long_memory" => "--long-memory",
-        "peak" => "--peak",
-        "response_bytes" => "--response-bytes",
-        "response_retention" => "--response-retention",
-        "responses" => "--responses",
-        "window" => "--window",
-        "work" => "--work",
-        _ => return CommandError::Usage(error.to_string()),
+        // A record has it, and no option.
+        "time" => return CommandError::Usage(error.to_string()),
+        same => &format!("--{}", same.replace('_', "-")),
     };
     // The expected value may name an option, too.
     let names = [

@@ -1,7 +1,7 @@
 //! The options of `hapax plan`.
 
 use crate::args::units::{bytes, capacity, duration, rate, share};
-use crate::args::{BadLineArgs, LineArgs, OF_RECORDS};
+use crate::args::{BadLineArgs, LineArgs, of_records};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = HELP,
-    group(clap::ArgGroup::new("of_records").args(OF_RECORDS).multiple(true).requires("from"))
+    group(clap::ArgGroup::new("of_records").args(of_records()).multiple(true).requires("from"))
 )]
 pub struct PlanArgs {
     /// Checks a second on average, duplicates included (like 20000, 20k or 1.5M); with --from only

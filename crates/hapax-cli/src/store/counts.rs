@@ -1,6 +1,6 @@
 //! `hapax store stats`: records by scope and state, counted by reading them all.
 
-use super::{Records, open, show};
+use super::{Records, show};
 use crate::error::CommandError;
 use crate::printable;
 use hapax::Key;
@@ -8,32 +8,25 @@ use hapax_store::{Inspect, Listed};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-pub struct Stats {
-    pub limit: usize,
-    pub json: bool,
-}
-
 /// The number of records of each scope, by state.
 #[derive(Debug, Default, PartialEq)]
 struct Counts {
-    by_scope: BTreeMap<String, BTreeMap<String, usize>>,
+    by_scope: BTreeMap<String, BTreeMap<&'static str, usize>>,
     records: usize,
     /// True if there are more, which were not counted.
     is_cut: bool,
 }
 
-impl open::Work for Stats {
-    async fn on(self, store: impl Inspect) -> Result<(), CommandError> {
-        let (mut counts, mut records) = (Counts::default(), Records::new(&store));
-        while let Some(page) = records.next().await? {
-            page.iter().for_each(|listed| counts.add(listed, self.limit));
-            if counts.is_cut {
-                break;
-            }
+pub async fn stats(store: &impl Inspect, limit: usize, json: bool) -> Result<(), CommandError> {
+    let (mut counts, mut records) = (Counts::default(), Records::new(store));
+    while let Some(page) = records.next().await? {
+        page.iter().for_each(|listed| counts.add(listed, limit));
+        if counts.is_cut {
+            break;
         }
-        let page = if self.json { counts.json() } else { counts.text() };
-        printable::page(&page)
     }
+    let page = if json { counts.json() } else { counts.text() };
+    printable::page(&page)
 }
 
 impl Counts {

@@ -1,10 +1,9 @@
 //! `hapax store forget`: ids that are named, or all that options choose.
 
-use super::{Filter, Records, failed, keys, open, show};
+use super::{Filter, Records, failed, keys, show};
 use crate::error::CommandError;
 use crate::printable;
 use hapax_store::{Inspect, Listed, RecordKey, RecordState};
-use serde_json::json;
 
 pub struct Forget {
     /// The ids, or none for all that the filter takes.
@@ -51,12 +50,14 @@ impl Forget {
 
     fn line(&self, key: &RecordKey, was: &str) -> String {
         let is_forgotten = was != "no record";
-        match (self.json, is_forgotten) {
-            (true, _) => printable::json_line(
-                &json!({ "scope": key.scope.as_str(), "id": key.id.to_string(), "forgotten": is_forgotten, "was": was }),
-            ),
-            (false, true) => format!("forgotten  {key} (it was {was})\n"),
-            (false, false) => format!("unknown    {key}\n"),
+        if self.json {
+            let mut object = show::named(key);
+            (object["forgotten"], object["was"]) = (is_forgotten.into(), was.into());
+            printable::json_line(&object)
+        } else if is_forgotten {
+            format!("forgotten  {key} (it was {was})\n")
+        } else {
+            format!("unknown    {key}\n")
         }
     }
 
@@ -67,19 +68,18 @@ impl Forget {
             let answers = store.forget(&keys).await.map_err(failed)?;
             for (listed, answer) in some.iter().zip(answers) {
                 let was_there = answer.map_err(failed)?;
-                let was = if was_there { show::state(listed.state) } else { "no record".to_owned() };
+                let was = if was_there { show::state(listed.state) } else { "no record" };
                 forgotten += usize::from(was_there);
-                printable::page(&self.line(&listed.key, &was))?;
+                printable::page(&self.line(&listed.key, was))?;
             }
         }
         Ok(forgotten)
     }
-}
 
-impl open::Work for Forget {
-    async fn on(self, store: impl Inspect) -> Result<(), CommandError> {
+    /// Does it on this store.
+    pub async fn of(self, store: &impl Inspect) -> Result<(), CommandError> {
         if !self.named.is_empty() {
-            let found = self.found(&store).await?;
+            let found = self.found(store).await?;
             let claimed = found.iter().find(|listed| listed.state == RecordState::Claimed);
             if let (Some(listed), false) = (claimed, self.yes) {
                 return Err(CommandError::Usage(format!(
@@ -88,14 +88,14 @@ impl open::Work for Forget {
                     listed.key
                 )));
             }
-            return self.all(&store, &found).await.map(drop);
+            return self.all(store, &found).await.map(drop);
         }
-        let (mut forgotten, mut chosen, mut records) = (0, 0, Records::new(&store));
+        let (mut forgotten, mut chosen, mut records) = (0, 0, Records::new(store));
         while let Some(page) = records.next().await? {
             let page: Vec<Listed> = page.into_iter().filter(|listed| self.takes(listed)).collect();
             chosen += page.len();
             if self.yes {
-                forgotten += self.all(&store, &page).await?;
+                forgotten += self.all(store, &page).await?;
             }
         }
         if !self.yes {
@@ -110,14 +110,13 @@ impl open::Work for Forget {
 
 #[cfg(test)]
 mod tests {
-    use super::super::StateArg;
     use super::*;
     use hapax_store::Scope;
     use std::time::Duration;
 
     #[test]
     fn the_owner_of_an_exclusive_engine_is_not_forgotten() {
-        let filter = Filter { scope: None, prefix: None, state: Some(StateArg::Claimed) };
+        let filter = Filter { scope: None, prefix: None, state: Some("claimed".to_owned()) };
         let forget = Forget::new(&[], filter, true, false).unwrap();
         let claimed = |scope: &str| {
             let key = RecordKey::new(&Scope::from_stored(scope).unwrap(), "orders");

@@ -10,8 +10,9 @@ mod show;
 
 use crate::error::CommandError;
 use crate::printable;
-use clap::{Args, Subcommand, ValueEnum};
-use hapax_store::{Cursor, ErrorKind, Inspect, Listed, RecordKey, RecordState, Scope, StoreError, StoredId};
+use clap::{Args, Subcommand};
+use forget::Forget;
+use hapax_store::{Cursor, ErrorKind, Inspect, Listed, RecordKey, Scope, StoreError, StoredId};
 use open::Place;
 use show::Shown;
 
@@ -104,100 +105,80 @@ pub struct Filter {
     #[arg(long)]
     prefix: Option<String>,
     /// State of the records
-    #[arg(long)]
-    state: Option<StateArg>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-pub enum StateArg {
-    Claimed,
-    Failed,
-    Marked,
-    Completed,
-}
-
-impl StateArg {
-    fn state(self) -> RecordState {
-        match self {
-            StateArg::Claimed => RecordState::Claimed,
-            StateArg::Failed => RecordState::Failed,
-            StateArg::Marked => RecordState::Marked,
-            StateArg::Completed => RecordState::Completed,
-        }
-    }
+    #[arg(long, value_parser = ["claimed", "failed", "marked", "completed"])]
+    state: Option<String>,
 }
 
 impl Filter {
     fn takes(&self, listed: &Listed) -> bool {
-        let is_state = |state: StateArg| state.state() == listed.state;
         self.scope.as_ref().is_none_or(|scope| listed.key.scope.as_str() == scope)
             && self.prefix.as_ref().is_none_or(|prefix| listed.key.id.to_string().starts_with(prefix.as_str()))
-            && self.state.is_none_or(is_state)
+            && self.state.as_ref().is_none_or(|state| show::state(listed.state) == state)
     }
+}
+
+/// The work of a command on a store.
+enum Work {
+    Get(Vec<RecordKey>),
+    List(Filter, usize),
+    Forget(Forget),
+    Redrive(Vec<RecordKey>),
+    Stats(usize),
 }
 
 /// Runs the command.
 pub fn run(command: StoreCommand) -> Result<(), CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::output)?;
-    runtime.block_on(async {
-        match command {
-            StoreCommand::Get(Named { place, ids, scope, json }) => {
-                open::with(&place, Get { keys: keys(&ids, &scope)?, json }).await
-            }
-            StoreCommand::List { place, filter, limit, json } => open::with(&place, List { filter, limit, json }).await,
-            StoreCommand::Forget { place, ids, filter, yes, json } => {
-                open::with(&place, forget::Forget::new(&ids, filter, yes, json)?).await
-            }
-            StoreCommand::Redrive(Named { place, ids, scope, json }) => {
-                open::with(&place, redrive::Redrive { keys: keys(&ids, &scope)?, json }).await
-            }
-            StoreCommand::Handled(args) => handled::run(*args).await,
-            StoreCommand::Stats { place, limit, json } => open::with(&place, counts::Stats { limit, json }).await,
+    let (place, work, json) = match command {
+        StoreCommand::Get(Named { place, ids, scope, json }) => (place, Work::Get(keys(&ids, &scope)?), json),
+        StoreCommand::List { place, filter, limit, json } => (place, Work::List(filter, limit), json),
+        StoreCommand::Forget { place, ids, filter, yes, json } => {
+            (place, Work::Forget(Forget::new(&ids, filter, yes, json)?), json)
         }
-    })
+        StoreCommand::Redrive(Named { place, ids, scope, json }) => (place, Work::Redrive(keys(&ids, &scope)?), json),
+        StoreCommand::Handled(args) => return runtime.block_on(handled::run(*args)),
+        StoreCommand::Stats { place, limit, json } => (place, Work::Stats(limit), json),
+    };
+    runtime.block_on(open::with(&place, work, json))
 }
 
-struct Get {
-    keys: Vec<RecordKey>,
-    json: bool,
-}
-
-impl open::Work for Get {
-    async fn on(self, store: impl Inspect) -> Result<(), CommandError> {
-        let answers = store.inspect(&self.keys).await.map_err(failed)?;
-        let attempts = redrive::attempts(&store, &self.keys).await?;
-        let mut page = String::new();
-        for ((key, answer), attempts) in self.keys.iter().zip(answers).zip(attempts) {
-            let shown = Shown { key, record: answer.map_err(failed)?, attempts };
-            page += &if self.json { shown.json() } else { shown.text() };
+impl Work {
+    async fn on(self, store: impl Inspect, json: bool) -> Result<(), CommandError> {
+        match self {
+            Work::Get(keys) => get(&store, &keys, json).await,
+            Work::List(filter, limit) => list(&store, &filter, limit, json).await,
+            Work::Forget(forget) => forget.of(&store).await,
+            Work::Redrive(keys) => redrive::redrive(&store, &keys, json).await,
+            Work::Stats(limit) => counts::stats(&store, limit, json).await,
         }
-        printable::page(&page)
     }
 }
 
-struct List {
-    filter: Filter,
-    limit: usize,
-    json: bool,
+async fn get(store: &impl Inspect, keys: &[RecordKey], json: bool) -> Result<(), CommandError> {
+    let answers = store.inspect(keys).await.map_err(failed)?;
+    let attempts = redrive::attempts(store, keys).await?;
+    let mut page = String::new();
+    for ((key, answer), attempts) in keys.iter().zip(answers).zip(attempts) {
+        let shown = Shown { key, record: answer.map_err(failed)?, attempts };
+        page += &if json { shown.json() } else { shown.text() };
+    }
+    printable::page(&page)
 }
 
-impl open::Work for List {
-    async fn on(self, store: impl Inspect) -> Result<(), CommandError> {
-        let (mut printed, mut records) = (0, Records::new(&store));
-        while let Some(page) = records.next().await? {
-            for listed in page.iter().filter(|listed| self.filter.takes(listed)) {
-                if printed == self.limit {
-                    let limit = self.limit;
-                    printable::tell(format_args!("hapax: there are more than {limit}: see --limit, --scope, --prefix"));
-                    return Ok(());
-                }
-                printed += 1;
-                let line = if self.json { show::listed_json(listed) } else { show::listed(listed) };
-                printable::page(&line)?;
+async fn list(store: &impl Inspect, filter: &Filter, limit: usize, json: bool) -> Result<(), CommandError> {
+    let (mut printed, mut records) = (0, Records::new(store));
+    while let Some(page) = records.next().await? {
+        for listed in page.iter().filter(|listed| filter.takes(listed)) {
+            if printed == limit {
+                printable::tell(format_args!("hapax: there are more than {limit}: see --limit, --scope, --prefix"));
+                return Ok(());
             }
+            printed += 1;
+            let line = if json { show::listed_json(listed) } else { show::listed(listed) };
+            printable::page(&line)?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// All records of a store, page by page.
@@ -242,38 +223,30 @@ fn failed(error: StoreError) -> CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hapax_store::RecordState;
     use std::time::Duration;
 
     #[test]
     fn a_filter_takes_what_is_of_all_that_is_asked_for() {
-        let listed = |scope: &str, id: &str, state| {
-            Listed::new(RecordKey::new(&Scope::new(scope).unwrap(), id), state, Duration::from_secs(1))
-        };
-        let filter = |scope: Option<&str>, prefix: Option<&str>, state| Filter {
-            scope: scope.map(str::to_owned),
-            prefix: prefix.map(str::to_owned),
-            state,
-        };
-        let record = listed("orders", "order-17", RecordState::Claimed);
+        let key = RecordKey::new(&Scope::new("orders").unwrap(), "order-17");
+        let record = Listed::new(key, RecordState::Claimed, Duration::from_secs(1));
         for (taken, scope, prefix, state) in [
             (true, None, None, None),
-            (true, Some("orders"), Some("order-"), Some(StateArg::Claimed)),
+            (true, Some("orders"), Some("order-"), Some("claimed")),
             (false, Some(""), None, None),
             (false, Some("order"), None, None),
             (false, None, Some("17"), None),
-            (false, None, None, Some(StateArg::Completed)),
+            (false, None, None, Some("completed")),
         ] {
-            assert_eq!(filter(scope, prefix, state).takes(&record), taken, "{scope:?} {prefix:?} {state:?}");
+            let [scope, prefix, state] = [scope, prefix, state].map(|word: Option<&str>| word.map(str::to_owned));
+            let filter = Filter { scope, prefix, state };
+            assert_eq!(filter.takes(&record), taken, "{filter:?}");
         }
     }
 
     #[test]
     fn the_code_says_whose_fault_it_was() {
-        let code = |kind| format!("{:?}", failed(StoreError::new(kind, "test", "x")).exit_code());
-        let is = |code: u8| format!("{:?}", std::process::ExitCode::from(code));
-        assert_eq!(code(ErrorKind::Unavailable), is(CommandError::IO));
-        assert_eq!(code(ErrorKind::Conflict), is(CommandError::IO));
-        assert_eq!(code(ErrorKind::Misconfigured), is(CommandError::USAGE));
-        assert_eq!(code(ErrorKind::Corrupt), is(CommandError::BAD_INPUT));
+        let kinds = [ErrorKind::Unavailable, ErrorKind::Conflict, ErrorKind::Misconfigured, ErrorKind::Corrupt];
+        assert_eq!(kinds.map(|kind| failed(StoreError::new(kind, "test", "x")).code()), [1, 1, 2, 3]);
     }
 }

@@ -1,13 +1,12 @@
 //! Opens the store that an address names, and makes none.
 
-use super::failed;
+use super::{Work, failed};
 use crate::error::CommandError;
 use clap::Args;
 use hapax_fjall::FjallOptions;
 use hapax_postgres::{Layout, PostgresOptions, PostgresStore};
 use hapax_redis::{RedisOptions, RedisStore};
 use hapax_sqlite::SqliteOptions;
-use hapax_store::Inspect;
 use std::fmt;
 use std::path::Path;
 
@@ -77,13 +76,8 @@ enum Kind {
     Sqlite,
 }
 
-/// The work of a command on a store.
-pub trait Work {
-    async fn on(self, store: impl Inspect) -> Result<(), CommandError>;
-}
-
 /// Opens the store, and does the work.
-pub async fn with(place: &Place, work: impl Work) -> Result<(), CommandError> {
+pub async fn with(place: &Place, work: Work, json: bool) -> Result<(), CommandError> {
     let kind = place.kind()?;
     place.check(kind)?;
     match kind {
@@ -94,22 +88,25 @@ pub async fn with(place: &Place, work: impl Work) -> Result<(), CommandError> {
             } else {
                 RedisOptions::single(place.url.text.as_str(), namespace)
             };
-            work.on(RedisStore::connect(options).await.map_err(failed)?).await
+            work.on(RedisStore::connect(options).await.map_err(failed)?, json).await
         }
         Kind::Postgres => {
             let mut options = place.postgres()?;
             if place.per_scope {
                 options = options.layout(Layout::PerScope);
             }
-            work.on(PostgresStore::new(options, place.namespace()).map_err(failed)?).await
+            work.on(PostgresStore::new(options, place.namespace()).map_err(failed)?, json).await
         }
-        Kind::Fjall => work.on(FjallOptions::new().must_exist(true).open(&place.url.text).await.map_err(failed)?).await,
+        Kind::Fjall => {
+            let store = FjallOptions::new().must_exist(true).open(&place.url.text).await.map_err(failed)?;
+            work.on(store, json).await
+        }
         Kind::Sqlite => {
             let mut options = SqliteOptions::new().must_exist(true);
             if let Some(table) = &place.table {
                 options = options.table(table);
             }
-            work.on(options.open(&place.url.text).await.map_err(failed)?).await
+            work.on(options.open(&place.url.text).await.map_err(failed)?, json).await
         }
     }
 }

@@ -20,7 +20,7 @@ pub struct Shown<'k> {
 }
 
 /// Returns the name of a state, which options have, too.
-pub fn state(state: RecordState) -> String {
+pub fn state(state: RecordState) -> &'static str {
     match state {
         RecordState::Claimed => "claimed",
         RecordState::Failed => "failed",
@@ -28,7 +28,6 @@ pub fn state(state: RecordState) -> String {
         RecordState::Completed => "completed",
         _ => "unknown to this version",
     }
-    .to_owned()
 }
 
 impl Shown<'_> {
@@ -100,7 +99,8 @@ pub fn listed_json(listed: &Listed) -> String {
     json_line(&object)
 }
 
-fn named(key: &RecordKey) -> Value {
+/// Returns an object that names a record.
+pub fn named(key: &RecordKey) -> Value {
     json!({ "scope": key.scope.as_str(), "id": key.id.to_string() })
 }
 

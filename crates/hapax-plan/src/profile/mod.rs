@@ -8,7 +8,7 @@ mod replay;
 mod summary;
 mod text;
 
-pub use caution::{Caution, Excerpt};
+pub use caution::Excerpt;
 pub use rates::Burst;
 pub use replay::rounded_up;
 pub use summary::{CurvePoint, Length, Quantile, Summary};

@@ -7,6 +7,7 @@ use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use testkit::directory::copy;
 
 const NOW: Timestamp = Timestamp::from_secs(1);
 const SEED: u64 = 0x5eed_0007;
@@ -240,8 +241,8 @@ impl Visitor<u64> for Interrupted {
             // What the system has is what a kill leaves. While it is being written, it may be
             // neither.
             let copied = tempfile::tempdir().unwrap();
-            let found =
-                copy(directory.path(), copied.path()).map_err(Failure::from).and_then(|()| (self.0)(copied.path()));
+            let to = copied.path().join("copied");
+            let found = copy(directory.path(), &to).map_err(Failure::from).and_then(|()| (self.0)(&to));
             if found.as_ref().is_ok_and(|ids| *ids == 300) {
                 break;
             }
@@ -249,20 +250,6 @@ impl Visitor<u64> for Interrupted {
         }
         assert!(!strategy.check(&299, NOW), "{}: it was open all the time", S::NAME);
     }
-}
-
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            std::fs::create_dir(&to)?;
-            copy(&entry.path(), &to)?;
-        } else {
-            std::fs::copy(entry.path(), &to)?;
-        }
-    }
-    Ok(())
 }
 
 #[test]

@@ -27,13 +27,6 @@ fn said(report: &Report) -> String {
 }
 
 #[test]
-fn json_is_read_as_it_was_written() {
-    let report = fixture::report(1);
-    let json = serde_json::to_string(&report).unwrap();
-    assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
-}
-
-#[test]
 fn tables_have_all_rows_and_the_page_has_the_same_cells() {
     let report = fixture::report(3);
     let (table, html) = (render::table(&report), render::html(&report));

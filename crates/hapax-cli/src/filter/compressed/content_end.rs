@@ -42,15 +42,7 @@ impl<R: BufRead> BufRead for Positioned<R> {
 
 /// Returns the next byte; none at the end.
 pub fn next_byte(input: &mut impl BufRead) -> io::Result<Option<u8>> {
-    let mut byte = [0];
-    loop {
-        match input.read(&mut byte) {
-            Ok(0) => return Ok(None),
-            Ok(_) => return Ok(Some(byte[0])),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+    input.bytes().next().transpose()
 }
 
 /// Returns the error for input that goes on after content of this compression, though with none of

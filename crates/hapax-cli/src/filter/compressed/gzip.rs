@@ -3,21 +3,23 @@
 
 use super::content_end::{Positioned, next_byte, unexpected};
 use flate2::bufread::GzDecoder;
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, Chain, Read};
 
 /// The bytes that each member begins with.
-const MAGIC: [u8; 2] = [0x1f, 0x8b];
+const MAGIC: &[u8] = &[0x1f, 0x8b];
+const NOTHING: &[u8] = &[];
 
 /// Decompresses members one after the other.
 pub struct Members<R> {
-    /// The member under way, with the input after it; none once all is read.
-    member: Option<GzDecoder<AfterMagic<Positioned<R>>>>,
+    /// The member under way, with the input after it; none once all is read. The magic comes from
+    /// elsewhere if it was read before it was known that there is a member.
+    member: Option<GzDecoder<Chain<&'static [u8], Positioned<R>>>>,
 }
 
 impl<R: BufRead> Members<R> {
     /// Creates a reader of input that begins with a member.
     pub fn new(input: R) -> Self {
-        Members { member: Some(GzDecoder::new(AfterMagic { magic: &[], input: Positioned::new(input) })) }
+        Members { member: Some(GzDecoder::new(NOTHING.chain(Positioned::new(input)))) }
     }
 }
 
@@ -28,10 +30,9 @@ impl<R: BufRead> Read for Members<R> {
             if read > 0 || buffer.is_empty() {
                 return Ok(read);
             }
-            let mut input = self.member.take().map(GzDecoder::into_inner).expect("it is there").input;
+            let (_, mut input) = self.member.take().map(GzDecoder::into_inner).expect("it is there").into_inner();
             if is_member_behind(&mut input)? {
-                // Its magic was read already.
-                self.member = Some(GzDecoder::new(AfterMagic { magic: &MAGIC, input }));
+                self.member = Some(GzDecoder::new(MAGIC.chain(input)));
             }
         }
         Ok(0)
@@ -40,57 +41,15 @@ impl<R: BufRead> Read for Members<R> {
 
 /// Reads on after a member, past the magic of the next one if there is one: then it returns true.
 fn is_member_behind<R: BufRead>(input: &mut Positioned<R>) -> io::Result<bool> {
-    let mut begun = Vec::new();
-    match next_byte(input)? {
-        None => return Ok(false),
-        Some(0) if skip_zeros(input)? => return Ok(false),
-        Some(0) => {}
-        Some(first) => {
-            begun.push(first);
-            if first == MAGIC[0] {
-                begun.extend(next_byte(input)?);
-            }
-        }
+    let mut next = next_byte(input)?;
+    let is_padded = next == Some(0);
+    while next == Some(0) {
+        next = next_byte(input)?;
+    }
+    let Some(first) = next else { return Ok(false) };
+    let mut begun = vec![first];
+    if first == MAGIC[0] && !is_padded {
+        begun.extend(next_byte(input)?);
     }
     if begun == MAGIC { Ok(true) } else { Err(unexpected("gzip", begun, input)) }
-}
-
-/// Reads zeros. Returns true if they go on to the end.
-fn skip_zeros(input: &mut impl BufRead) -> io::Result<bool> {
-    loop {
-        let piece = match input.fill_buf() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            piece => piece?,
-        };
-        let (length, zeros) = (piece.len(), piece.iter().take_while(|byte| **byte == 0).count());
-        input.consume(zeros);
-        if length == 0 || zeros < length {
-            return Ok(length == 0);
-        }
-    }
-}
-
-/// Input whose magic was read already, before the rest.
-struct AfterMagic<R> {
-    magic: &'static [u8],
-    input: R,
-}
-
-impl<R: BufRead> Read for AfterMagic<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.magic.is_empty() { self.input.read(buffer) } else { self.magic.read(buffer) }
-    }
-}
-
-impl<R: BufRead> BufRead for AfterMagic<R> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.magic.is_empty() { self.input.fill_buf() } else { Ok(self.magic) }
-    }
-
-    fn consume(&mut self, amount: usize) {
-        match self.magic.get(amount..) {
-            Some(rest) if !self.magic.is_empty() => self.magic = rest,
-            _ => self.input.consume(amount),
-        }
-    }
 }

@@ -36,15 +36,12 @@ impl Counter {
             self.header(header);
         }
         for (line, fate) in fates(batch) {
-            let line = &batch.bytes[line];
-            match fate {
-                Fate::Checked(verdict) if verdict.is_duplicate() => {
-                    // It has an id, or it would not have been checked.
-                    if let Ok(Extracted::Event { id, .. }) = self.extractor.extract(without_end(line)) {
-                        self.repeated.add(&id);
-                    }
-                }
-                Fate::Checked(_) | Fate::Unchecked(_) => {}
+            // One that was checked has an id.
+            if let Fate::Checked(verdict) = fate
+                && verdict.is_duplicate()
+                && let Ok(Extracted::Event { id, .. }) = self.extractor.extract(without_end(&batch.bytes[line]))
+            {
+                self.repeated.add(&id);
             }
         }
     }

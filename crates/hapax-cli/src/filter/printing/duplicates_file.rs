@@ -2,12 +2,12 @@
 
 use super::output::Output;
 use crate::error::CommandError;
-use crate::filter::source::input::{Source, identity};
+use crate::filter::source::input::{Source, identity, read_full_at};
 use crate::filter::source::parse::Batch;
 use crate::filter::verdicts::print::{Printer, Wanted};
 use crate::filter::verdicts::refusing::Refused;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The file, and how lines are printed to it.
@@ -46,7 +46,11 @@ impl Beside {
         let meta = file.metadata().map_err(failed)?;
         let is_continued = meta.is_file() && goes_on && meta.len() > 0;
         let last_byte = place.output.last_byte;
-        if is_continued && !ends_with(last_byte, path).map_err(failed)? {
+        let mut end = [last_byte];
+        if is_continued {
+            File::open(path).and_then(|file| read_full_at(&file, &mut end, meta.len() - 1)).map_err(failed)?;
+        }
+        if end != [last_byte] {
             // A run was killed while it wrote, or others have left it so: that is theirs.
             file.write_all(&[last_byte]).map_err(failed)?;
         }
@@ -62,12 +66,4 @@ impl Beside {
     pub fn print(&mut self, batch: &Batch) -> Result<(), CommandError> {
         self.printer.print(batch).map_err(|error| CommandError::input(&self.path, error))
     }
-}
-
-/// Returns true if this is the last byte of a file.
-fn ends_with(last_byte: u8, path: &Path) -> io::Result<bool> {
-    let (mut file, mut last) = (File::open(path)?, [0]);
-    file.seek(SeekFrom::End(-1))?;
-    file.read_exact(&mut last)?;
-    Ok(last == [last_byte])
 }

@@ -3,7 +3,5 @@
 pub(super) mod count;
 pub(super) mod duplicates_file;
 pub(super) mod output;
-pub(super) mod pending;
 mod pieces;
 mod repeated;
-mod target;

@@ -1,9 +1,9 @@
 //! The output: its kind, how much was written to it, and how much of that its reader has taken.
 
 use super::pieces;
-use super::target::Target;
 use crate::error::CommandError;
-use crate::filter::source::input::{enlarge_pipe, identity};
+use crate::filter::source::input::{enlarge_pipe, identity, unbuffered};
+use crate::target::Target;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -35,7 +35,7 @@ impl Output {
     pub fn open(path: Option<&Path>, last_byte: u8) -> Result<Self, CommandError> {
         let (file, target) = match path {
             Some(path) => Target::open(path).map(|(file, target)| (file, Some(target))),
-            None => stdout().map(|file| (file, None)).map_err(CommandError::output),
+            None => unbuffered(&io::stdout()).map(|file| (file, None)).map_err(CommandError::output),
         }?;
         let meta = file.metadata().map_err(CommandError::output)?;
         let kind = match identity(&meta) {
@@ -130,11 +130,10 @@ impl Output {
                 self.file.set_len(end - half)?;
                 self.file.seek(SeekFrom::Start(end - half)).map(drop)
             }
-            Some(_) => self.write_all(&[self.last_byte]),
             None if ours == Some(end) => Ok(()),
-            // It may be written to, but not read. An extra empty line is better than two lines in
-            // one.
-            None => self.write_all(&[self.last_byte]),
+            // Whose it is is unknown, or it may be written to and not read: an extra empty line is
+            // better than two lines in one.
+            _ => self.write_all(&[self.last_byte]),
         }
     }
 
@@ -180,13 +179,6 @@ impl Write for Output {
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
-}
-
-fn stdout() -> io::Result<File> {
-    #[cfg(unix)]
-    return std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned().map(File::from);
-    #[cfg(windows)]
-    return std::os::windows::io::AsHandle::as_handle(&io::stdout()).try_clone_to_owned().map(File::from);
 }
 
 #[cfg(all(target_os = "linux", test))]

@@ -68,23 +68,7 @@ impl Cutter {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Returns the records of a text that comes this many bytes at once.
-    fn records(text: &[u8], at_once: usize, dialect: Option<Dialect>) -> Vec<Vec<u8>> {
-        let mut cutter = Cutter::new(dialect, b'\n');
-        let mut records = vec![Vec::new()];
-        for mut piece in text.chunks(at_once) {
-            // It is asked again when nothing is left.
-            while let Some(end) = cutter.end(piece) {
-                records.last_mut().unwrap().extend_from_slice(&piece[..end]);
-                records.push(Vec::new());
-                piece = &piece[end..];
-            }
-            records.last_mut().unwrap().extend_from_slice(piece);
-        }
-        records.retain(|record| !record.is_empty());
-        records
-    }
+    use crate::filter::fuzzing::cut;
 
     #[test]
     fn records_end_outside_of_quotes_however_they_come() {
@@ -104,14 +88,14 @@ mod tests {
         ];
         let text = all.concat();
         for at_once in 1..=text.len() {
-            assert_eq!(records(&text, at_once, csv), all, "{at_once}");
+            assert_eq!(cut(&text, at_once, csv), all, "{at_once}");
             let lines: Vec<_> = text.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
-            assert_eq!(records(&text, at_once, None), lines, "{at_once}");
+            assert_eq!(cut(&text, at_once, None), lines, "{at_once}");
         }
-        assert_eq!(records(b"a,\"b\nc\nd", 1 << 20, csv), [b"a,\"b\nc\nd"]);
+        assert_eq!(cut(b"a,\"b\nc\nd", 1 << 20, csv), [b"a,\"b\nc\nd"]);
         let long = [&b"\""[..], &[b'x'; 5_000], b"\n", &[b'y'; 5_000], b"\"\n"].concat();
         for at_once in [1, 511, 512, 513, 1 << 20] {
-            assert_eq!(records(&long, at_once, csv), [&long[..]]);
+            assert_eq!(cut(&long, at_once, csv), [&long[..]]);
         }
     }
 }

@@ -13,17 +13,17 @@ use std::borrow::Cow;
 /// Finds ids and times in lines.
 #[derive(Clone, Debug)]
 pub struct Extractor {
-    id: Checkpoint,
+    id: Place,
     /// True if a blank id is one, and not missing.
     takes_blank: bool,
-    time: Option<(Checkpoint, Times)>,
+    time: Option<(Place, Times)>,
     dialect: Dialect,
     splitter: Splitter,
 }
 
 /// The place of a value in a line.
 #[derive(Clone, Debug)]
-enum Checkpoint {
+enum Place {
     Line,
     /// All fields of a record whose fields may be quoted.
     Record,
@@ -40,7 +40,7 @@ enum Checkpoint {
     Regex(Pattern),
     /// The parts of the id, each by itself.
     Several {
-        parts: Vec<Checkpoint>,
+        parts: Vec<Place>,
         ignore_case: bool,
         takes_blank: bool,
     },
@@ -61,11 +61,11 @@ impl Extractor {
     pub fn new(args: &LineArgs) -> Result<Self, CommandError> {
         let LineArgs { id, time, format, loose, ignore_case, blank } = args;
         let places = |fields: &[u32], columns: &[String], json: &[String], regex: &Option<String>, group| {
-            let fields = fields.iter().map(|number| Checkpoint::Field(*number as usize));
-            let columns = columns.iter().map(|name| Checkpoint::Column { name: name.clone(), number: 0 });
-            let of_json = if *loose || group == "time" { Checkpoint::Json } else { Checkpoint::Typed };
+            let fields = fields.iter().map(|number| Place::Field(*number as usize));
+            let columns = columns.iter().map(|name| Place::Column { name: name.clone(), number: 0 });
+            let of_json = if *loose || group == "time" { Place::Json } else { Place::Typed };
             let json = json.iter().map(|pointer| of_json(Pointer::new(pointer)));
-            let regex = regex.iter().map(|regex| Pattern::new(regex, group).map(Checkpoint::Regex));
+            let regex = regex.iter().map(|regex| Pattern::new(regex, group).map(Place::Regex));
             fields.chain(columns).chain(json).map(Ok).chain(regex).collect::<Result<Vec<_>, CommandError>>()
         };
         let mut id_places = places(&id.field, &id.column, &id.json, &id.regex, "id")?;
@@ -85,11 +85,11 @@ impl Extractor {
         let dialect = Dialect { delimiter, quote };
         let takes_blank = id_places.is_empty() && matches!(blank, None | Some(Blank::Once));
         if id_places.is_empty() {
-            id_places.push(if quote.is_some() { Checkpoint::Record } else { Checkpoint::Line });
+            id_places.push(if quote.is_some() { Place::Record } else { Place::Line });
         }
         Ok(Extractor {
             takes_blank,
-            id: Checkpoint::all(id_places, *ignore_case, takes_blank),
+            id: Place::all(id_places, *ignore_case, takes_blank),
             time: time_place,
             dialect,
             splitter: Splitter::new(dialect),
@@ -99,17 +99,16 @@ impl Extractor {
     /// Returns the parts of an id as lines have them: the values of several fields or columns, or
     /// all of it.
     pub fn parts_of<'i>(&self, id: &'i [u8]) -> Vec<&'i [u8]> {
-        let parts = if matches!(self.id, Checkpoint::Several { .. }) { divide(id) } else { vec![id] };
-        let shown =
-            |(part, place): (_, &_)| if matches!(place, Checkpoint::Typed(_)) { json::shown(part) } else { part };
+        let parts = if matches!(self.id, Place::Several { .. }) { divide(id) } else { vec![id] };
+        let shown = |(part, place): (_, &_)| if matches!(place, Place::Typed(_)) { json::shown(part) } else { part };
         parts.into_iter().zip(self.id.parts()).map(shown).collect()
     }
 
     /// Returns the way records are divided into fields; none if lines are JSON, and no field is
     /// asked for.
     pub fn dialect(&self) -> Option<Dialect> {
-        let is_field = |place: &Checkpoint| matches!(place, Checkpoint::Field(_) | Checkpoint::Column { .. });
-        let is_json = |place: &Checkpoint| matches!(place, Checkpoint::Json(_) | Checkpoint::Typed(_));
+        let is_field = |place: &Place| matches!(place, Place::Field(_) | Place::Column { .. });
+        let is_json = |place: &Place| matches!(place, Place::Json(_) | Place::Typed(_));
         (self.places().any(is_field) || !self.places().any(is_json)).then_some(self.dialect)
     }
 
@@ -124,7 +123,7 @@ impl Extractor {
     }
 
     /// Returns the places of the id and of the time, each by itself.
-    fn places(&self) -> impl Iterator<Item = &Checkpoint> {
+    fn places(&self) -> impl Iterator<Item = &Place> {
         self.id.parts().iter().chain(self.time.as_ref().map(|(place, _)| place))
     }
 
@@ -137,7 +136,7 @@ impl Extractor {
     /// Returns true if all columns that are asked for are there; none if none is asked for by its
     /// name.
     pub fn are_in(&self, columns: &[Cow<[u8]>]) -> Option<bool> {
-        let mut names = self.places().filter_map(Checkpoint::name).peekable();
+        let mut names = self.places().filter_map(Place::name).peekable();
         names.peek()?;
         Some(names.all(|name| columns.iter().any(|column| **column == *name.as_bytes())))
     }
@@ -151,7 +150,7 @@ impl Extractor {
     pub fn read_header(&mut self, line: &[u8]) -> Result<(), String> {
         let columns = self.columns(line)?;
         for place in self.id.parts_mut().iter_mut().chain(self.time.as_mut().map(|(place, _)| place)) {
-            if let Checkpoint::Column { name, number } = place {
+            if let Place::Column { name, number } = place {
                 let found = columns.iter().position(|column| **column == *name.as_bytes());
                 *number = 1 + found.ok_or_else(|| {
                     let hint = with_another_delimiter("one", line, self.dialect, |columns| {
@@ -198,55 +197,53 @@ impl Extractor {
 
     /// Returns a hint with which delimiter a line that has too few fields has more, or says what
     /// there is in JSON.
-    fn hint(&self, place: &Checkpoint, line: &[u8]) -> String {
+    fn hint(&self, place: &Place, line: &[u8]) -> String {
         match place {
-            Checkpoint::Field(number) if matches!(self.splitter.nth(line, *number), Ok(None)) => {
+            Place::Field(number) if matches!(self.splitter.nth(line, *number), Ok(None)) => {
                 with_another_delimiter(&format!("a field {number}"), line, self.dialect, |fields| {
                     fields.get(number - 1).is_some_and(|field| !field.trim_ascii().is_empty())
                 })
             }
-            Checkpoint::Json(pointer) | Checkpoint::Typed(pointer) => pointer.describe_missing(line),
+            Place::Json(pointer) | Place::Typed(pointer) => pointer.describe_missing(line),
             _ => String::new(),
         }
     }
 }
 
-impl Checkpoint {
+impl Place {
     /// Returns the place that is all of these.
-    fn all(mut parts: Vec<Checkpoint>, ignore_case: bool, takes_blank: bool) -> Self {
+    fn all(mut parts: Vec<Place>, ignore_case: bool, takes_blank: bool) -> Self {
         match parts.pop() {
             Some(one) if parts.is_empty() && !ignore_case => one,
-            last => Checkpoint::Several { parts: parts.into_iter().chain(last).collect(), ignore_case, takes_blank },
+            last => Place::Several { parts: parts.into_iter().chain(last).collect(), ignore_case, takes_blank },
         }
     }
 
     /// Returns the name of a column.
     fn name(&self) -> Option<&str> {
-        if let Checkpoint::Column { name, .. } = self { Some(name) } else { None }
+        if let Place::Column { name, .. } = self { Some(name) } else { None }
     }
 
-    fn parts(&self) -> &[Checkpoint] {
+    fn parts(&self) -> &[Place] {
         match self {
-            Checkpoint::Several { parts, .. } => parts,
+            Place::Several { parts, .. } => parts,
             one => std::slice::from_ref(one),
         }
     }
 
-    fn parts_mut(&mut self) -> &mut [Checkpoint] {
+    fn parts_mut(&mut self) -> &mut [Place] {
         match self {
-            Checkpoint::Several { parts, .. } => parts,
+            Place::Several { parts, .. } => parts,
             one => std::slice::from_mut(one),
         }
     }
 
     fn find<'a>(&self, line: &'a [u8], splitter: &Splitter) -> Result<Option<Cow<'a, [u8]>>, String> {
         match self {
-            Checkpoint::Line => Ok(Some(Cow::Borrowed(line))),
-            Checkpoint::Record => splitter.plain(line).map(Some).map_err(describe),
-            Checkpoint::Field(number) | Checkpoint::Column { number, .. } => {
-                splitter.nth(line, *number).map_err(describe)
-            }
-            Checkpoint::Several { parts, ignore_case, takes_blank } => {
+            Place::Line => Ok(Some(Cow::Borrowed(line))),
+            Place::Record => splitter.plain(line).map(Some).map_err(describe),
+            Place::Field(number) | Place::Column { number, .. } => splitter.nth(line, *number).map_err(describe),
+            Place::Several { parts, ignore_case, takes_blank } => {
                 let mut id = Vec::new();
                 for place in parts {
                     let part = place.find(line, splitter)?.filter(|part| *takes_blank || !part.trim_ascii().is_empty());
@@ -258,9 +255,9 @@ impl Checkpoint {
                 }
                 Ok(Some(Cow::Owned(id)))
             }
-            Checkpoint::Json(pointer) => pointer.find(line),
-            Checkpoint::Typed(pointer) => pointer.find_id(line),
-            Checkpoint::Regex(pattern) => Ok(pattern.find(line).map(Cow::Borrowed)),
+            Place::Json(pointer) => pointer.find(line),
+            Place::Typed(pointer) => pointer.find_id(line),
+            Place::Regex(pattern) => Ok(pattern.find(line).map(Cow::Borrowed)),
         }
     }
 }

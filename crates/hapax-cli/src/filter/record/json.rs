@@ -168,6 +168,15 @@ impl<'de> DeserializeSeed<'de> for At<'_> {
     }
 }
 
+/// Visits plain values, in which a pointer leads nowhere.
+macro_rules! nowhere {
+    ($($visit:ident: $value:ty),*) => {
+        $(fn $visit<E: Error>(self, _: $value) -> Result<Self::Value, E> {
+            Ok(None)
+        })*
+    };
+}
+
 impl<'de> Visitor<'de> for At<'_> {
     type Value = Option<&'de RawValue>;
 
@@ -206,29 +215,9 @@ impl<'de> Visitor<'de> for At<'_> {
         Ok(found)
     }
 
-    // A pointer leads nowhere in a plain value.
+    nowhere!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
 
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_str<E: Error>(self, _: &str) -> Result<Self::Value, E> {
         Ok(None)
     }
 }

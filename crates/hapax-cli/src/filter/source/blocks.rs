@@ -206,8 +206,8 @@ fn read_some(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::input::tests::Trickle;
     use super::*;
+    use crate::filter::fuzzing::Trickle;
 
     fn blocks(input: &[u8], at_once: usize, line_bytes_max: usize) -> (Vec<u8>, usize) {
         let bytes = Box::new(Trickle(io::Cursor::new(input.to_vec()), at_once));

@@ -134,8 +134,8 @@ impl<R: Read> Read for Elements<R> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::input::tests::Trickle;
     use super::*;
+    use crate::filter::fuzzing::Trickle;
 
     /// Returns the lines of a text that comes this many bytes at once, and how it ended.
     fn lines(text: &str, at_once: usize) -> (String, Result<(), String>) {

@@ -168,8 +168,8 @@ impl<R> Decoding<R> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::input::tests::Trickle;
     use super::*;
+    use crate::filter::fuzzing::Trickle;
 
     #[test]
     fn utf16_is_the_same_in_whatever_pieces_it_comes() {

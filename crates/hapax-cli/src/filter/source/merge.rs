@@ -114,7 +114,7 @@ pub fn run(
     let encodings = Encodings::default();
     let mut merge = Merge { lines, dedup, opener, order, encodings, channels, inputs, heap, limit, batch, of: 0 };
     // The lines before a bad one are still printed.
-    if let Err(Stop::CommandError(failure)) = merge.run(sources)
+    if let Err(Stop::Failed(failure)) = merge.run(sources)
         && merge.flush().is_ok()
     {
         let _ = merge.channels.full.send(Err(failure)); // whoever has gone away needs no reason

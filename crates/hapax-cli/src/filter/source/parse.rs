@@ -78,9 +78,7 @@ impl Batch {
         self.late = 0;
         self.header = None;
     }
-}
 
-impl Batch {
     /// Ends the batch before the record of this checked id, as if it had not been read. Returns the
     /// number of its line.
     pub fn cut_before(&mut self, id: usize) -> u64 {
@@ -171,7 +169,7 @@ pub struct Gone;
 
 /// The reason why reading ends early.
 pub enum Stop {
-    CommandError(CommandError),
+    Failed(CommandError),
     Gone,
 }
 
@@ -183,7 +181,7 @@ impl From<Gone> for Stop {
 
 impl From<CommandError> for Stop {
     fn from(failure: CommandError) -> Self {
-        Stop::CommandError(failure)
+        Stop::Failed(failure)
     }
 }
 
@@ -198,7 +196,7 @@ impl Parser {
             match self.read(source, &mut channels) {
                 Ok(()) => {}
                 Err(Stop::Gone) => return,
-                Err(Stop::CommandError(failure)) => {
+                Err(Stop::Failed(failure)) => {
                     let _ = channels.full.send(Err(failure)); // whoever has gone away needs no reason
                     return;
                 }

@@ -68,7 +68,7 @@ impl Inputs for Resume {
     /// beginning, as an input that was cut short.
     fn read(&mut self, source: &Source, lines: &mut Lines, anew: bool) -> Result<Reading, CommandError> {
         let failed = |error| CommandError::reading(source.name(), error);
-        let opened = open(source).map_err(failed)??;
+        let opened = open(source)?;
         let times = self.times.entry(opened.name.clone()).or_default();
         *times += u32::from(!anew);
         let input = format!("{}#{times}", opened.name);
@@ -162,12 +162,9 @@ fn compare(content: &mut Box<dyn Read + Send>, place: &Checkpoint) -> io::Result
     }
 }
 
-fn open(source: &Source) -> io::Result<Result<Opened, CommandError>> {
-    let mut file = match source.open() {
-        Ok(file) => file,
-        Err(failure) => return Ok(Err(failure)),
-    };
-    let meta = file.metadata()?;
+fn open(source: &Source) -> Result<Opened, CommandError> {
+    let mut file = source.open()?;
+    let meta = file.metadata().map_err(|error| CommandError::reading(source.name(), error))?;
     // Other programs may have read from standard input before us; then it is none of the files that
     // are known from their beginning.
     let at_beginning = !source.is_stdin() || file.stream_position().is_ok_and(|position| position == 0);
@@ -184,5 +181,5 @@ fn open(source: &Source) -> io::Result<Result<Opened, CommandError>> {
         None => format!("stream:{}", source.name().display()),
     };
     let lengths = identity.filter(|_| !source.is_array(&file)).and_then(|_| plain());
-    Ok(Ok(Opened { file, name, is_file: identity.is_some(), lengths }))
+    Ok(Opened { file, name, is_file: identity.is_some(), lengths })
 }

@@ -1,6 +1,6 @@
 //! Second pass: the duplicates of each partition are marked.
 
-use super::partitions::Filed;
+use super::partitions::Partitions;
 use super::records::{RECORD_BYTES, decode};
 use super::table::{Seen, Table};
 use crate::error::CommandError;
@@ -33,17 +33,20 @@ impl Part {
 
 /// Marks all duplicates. Returns how often a partition was divided, since its table was full.
 /// `asked` is called again and again, and returns a failure if all is to end.
-pub fn duplicates(filed: &Filed, asked: &(dyn Fn() -> Result<(), CommandError> + Sync)) -> Result<u64, CommandError> {
+pub fn duplicates(
+    filed: &Partitions,
+    asked: &(dyn Fn() -> Result<(), CommandError> + Sync),
+) -> Result<u64, CommandError> {
     let (next, stopped, divided) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicU64::new(0));
     let failure = Mutex::new(None);
     let work = || {
         let mut finder = Finder { filed, table: Table::default(), buffer: Vec::new(), divided: 0 };
         while !stopped.load(Relaxed) {
             let partition = next.fetch_add(1, Relaxed);
-            if partition >= filed.partitions() {
+            if partition >= filed.count() {
                 break;
             }
-            let part = Part { partition, bits: filed.budget().partition_bits, highest: partition as u128 };
+            let part = Part { partition, bits: filed.budget.partition_bits, highest: partition as u128 };
             if let Err(error) = finder.find(part, &|| asked()) {
                 stopped.store(true, Relaxed);
                 failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(error);
@@ -52,7 +55,7 @@ pub fn duplicates(filed: &Filed, asked: &(dyn Fn() -> Result<(), CommandError> +
         divided.fetch_add(finder.divided, Relaxed);
     };
     std::thread::scope(|scope| {
-        for _ in 1..filed.budget().threads {
+        for _ in 1..filed.budget.threads {
             scope.spawn(work);
         }
         work();
@@ -63,7 +66,7 @@ pub fn duplicates(filed: &Filed, asked: &(dyn Fn() -> Result<(), CommandError> +
 
 /// One thread's work.
 struct Finder<'f> {
-    filed: &'f Filed,
+    filed: &'f Partitions,
     table: Table,
     buffer: Vec<u8>,
     divided: u64,
@@ -74,7 +77,7 @@ impl Finder<'_> {
     /// looked at one after the other.
     fn find(&mut self, part: Part, asked: &dyn Fn() -> Result<(), CommandError>) -> Result<(), CommandError> {
         let slots = Table::slots_for(self.filed.records(part.partition));
-        self.table.begin(slots.min(self.filed.budget().slots));
+        self.table.begin(slots.min(self.filed.budget.slots));
         let is_found = match self.filed.backwards(part.partition) {
             Some(last) => self.is_found::<true>(part, last, asked),
             None => self.is_found::<false>(part, 0, asked),
@@ -96,7 +99,7 @@ impl Finder<'_> {
         asked: &dyn Fn() -> Result<(), CommandError>,
     ) -> Result<bool, CommandError> {
         let Finder { filed, table, buffer, .. } = self;
-        let is_whole = part.bits == filed.budget().partition_bits;
+        let is_whole = part.bits == filed.budget.partition_bits;
         let mut is_full = false;
         let mut together = [(0, 0, 0); TOGETHER];
         filed.stream(part.partition, buffer, |bytes| {
@@ -118,7 +121,7 @@ impl Finder<'_> {
                 for (id, home, digest) in &together[..count] {
                     match table.see(*home, *digest) {
                         Seen::New => {}
-                        Seen::Before => filed.marks().mark(*id),
+                        Seen::Before => filed.marks.mark(*id),
                         Seen::Full => {
                             is_full = true;
                             return Ok(false);
@@ -136,7 +139,6 @@ impl Finder<'_> {
 mod tests {
     use super::super::budget::Budget;
     use super::super::nameless::Nameless;
-    use super::super::partitions::Partitions;
     use super::*;
     use crate::filter::options::Keep;
     use std::collections::HashSet;
@@ -147,11 +149,9 @@ mod tests {
     fn found(budget: Budget, keep: Keep, digests: &[u128]) -> (Vec<u64>, u64, u64) {
         let mut partitions = Partitions::new(budget, keep, Nameless::new(&std::env::temp_dir()).unwrap());
         digests.chunks(700).for_each(|batch| partitions.add(batch).unwrap());
-        let filed = partitions.end();
-        let divided = duplicates(&filed, &|| Ok(())).unwrap();
-        let written = filed.written();
-        let marks = filed.into_marks();
-        ((0..digests.len() as u64).filter(|id| marks.is_marked(*id)).collect(), divided, written)
+        let divided = duplicates(&partitions, &|| Ok(())).unwrap();
+        let marked = (0..digests.len() as u64).filter(|id| partitions.marks.is_marked(*id)).collect();
+        (marked, divided, partitions.written())
     }
 
     fn expected(keep: Keep, digests: &[u128]) -> Vec<u64> {
@@ -215,7 +215,7 @@ mod tests {
         partitions.add(&(0..100).map(|id| id << 120).collect::<Vec<_>>()).unwrap();
         let refused = partitions.add(&[1]).unwrap_err();
         assert!(matches!(&refused, CommandError::Usage(why) if why.contains("--max-memory: more than 100 lines")));
-        let asked = duplicates(&partitions.end(), &|| Err(CommandError::Signal(2)));
+        let asked = duplicates(&partitions, &|| Err(CommandError::Signal(2)));
         assert!(matches!(asked, Err(CommandError::Signal(2))));
     }
 }

@@ -8,13 +8,12 @@ use super::nameless::Nameless;
 use crate::error::CommandError;
 use crate::filter::source::blocks::Blocks;
 use crate::filter::source::checkpoint::Checkpoint;
-use crate::filter::source::encoding::Content;
 use crate::filter::source::input::{Source, read_full, read_full_at};
 use crate::filter::source::lines::Lines;
 use crate::filter::source::reading::{Inputs, Reading};
 use hapax_plan::Bytes;
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -89,8 +88,8 @@ impl Inputs for First {
         recorded.inputs.push(Input { start, is_copied: length.is_none(), length: 0, hashes: Vec::new() });
         drop(recorded);
         let input = file.take(length.map_or(u64::MAX, |length| length.saturating_sub(at)));
-        let chunks = Chunks::new(Recording { input, recorded: self.recorded.clone() }, self.bytes_read.clone());
-        opened(source.decompress(chunks).map_err(failed)?, lines)
+        let (recorded, bytes_read) = (self.recorded.clone(), self.bytes_read.clone());
+        opened(source, Recording { input, recorded, bytes_read }, lines)
     }
 }
 
@@ -111,96 +110,67 @@ impl Again {
 
 impl Inputs for Again {
     fn read(&mut self, source: &Source, lines: &mut Lines, _anew: bool) -> Result<Reading, CommandError> {
-        let failed = |error| CommandError::reading(source.name(), error);
         let missing = || CommandError::input(source.name(), "it was not read before");
         let input = self.inputs.next().ok_or_else(missing)?;
         let file = if input.is_copied { self.copy.clone().ok_or_else(missing)? } else { Arc::new(source.open()?) };
-        let comparing = Comparing { file, name: source.name().to_path_buf(), input, chunk: 0 };
-        opened(source.decompress(Chunks::new(comparing, self.bytes_read.clone())).map_err(failed)?, lines)
+        opened(source, Comparing { file, input, chunk: 0, bytes_read: self.bytes_read.clone() }, lines)
     }
 }
 
-fn opened(content: Content, lines: &mut Lines) -> Result<Reading, CommandError> {
+/// Opens an input that is read in chunks.
+fn opened(source: &Source, chunks: impl Read + Send + 'static, lines: &Lines) -> Result<Reading, CommandError> {
+    let content = source.decompress(BufReader::with_capacity(CHUNK_BYTES, chunks));
+    let content = content.map_err(|error| CommandError::reading(source.name(), error))?;
     let blocks = Blocks::new(content, lines.cutter(), lines.line_bytes_max());
     Ok(Reading { blocks, place: Checkpoint::default(), may_be_short: false, header: None })
 }
 
-/// A source of whole chunks, of which only the last one is shorter.
-trait Fill: Send {
-    /// Fills the buffer as far as possible. Returns the number of bytes, zero at the end.
-    fn fill(&mut self, chunk: &mut [u8]) -> Result<usize, CommandError>;
-}
-
-/// Hands the bytes of chunks on.
-struct Chunks<F> {
-    source: F,
-    chunk: Vec<u8>,
-    at: usize,
-    filled: usize,
-    bytes_read: Arc<AtomicU64>,
-}
-
-impl<F: Fill> Chunks<F> {
-    fn new(source: F, bytes_read: Arc<AtomicU64>) -> Self {
-        Chunks { source, chunk: vec![0; CHUNK_BYTES], at: 0, filled: 0, bytes_read }
-    }
-}
-
-impl<F: Fill> Read for Chunks<F> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.at == self.filled {
-            (self.at, self.filled) = (0, 0);
-            self.filled = self.source.fill(&mut self.chunk).map_err(io::Error::other)?;
-            self.bytes_read.fetch_add(self.filled as u64, Relaxed);
-        }
-        let n = buffer.len().min(self.filled - self.at);
-        buffer[..n].copy_from_slice(&self.chunk[self.at..self.at + n]);
-        self.at += n;
-        Ok(n)
-    }
-}
-
-/// Chunks of an input that is read for the first time, the last of those that are recorded.
+/// Reads an input for the first time, the last of those that are recorded.
 struct Recording {
     input: io::Take<File>,
     recorded: Arc<Mutex<Recorded>>,
+    bytes_read: Arc<AtomicU64>,
 }
 
-impl Fill for Recording {
-    fn fill(&mut self, chunk: &mut [u8]) -> Result<usize, CommandError> {
-        let read = read_full(&mut self.input, chunk).map_err(CommandError::Unnamed)?;
+impl Read for Recording {
+    /// Reads a chunk, for which there is room.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let chunk = &mut buffer[..CHUNK_BYTES];
+        let read = read_full(&mut self.input, chunk)?;
         if read == 0 {
             return Ok(0);
         }
+        self.bytes_read.fetch_add(read as u64, Relaxed);
         let Recorded { inputs, copy } = &mut *lock(&self.recorded);
         if let Some(input) = inputs.last_mut() {
             input.length += read as u64;
             input.hashes.push(xxh3_64(&chunk[..read]));
             if let Some(copy) = copy.as_mut().filter(|_| input.is_copied) {
-                copy.append(&chunk[..read])?;
+                copy.append(&chunk[..read]).map_err(io::Error::other)?;
             }
         }
         Ok(read)
     }
 }
 
-/// Chunks of an input that is read once more.
+/// Reads an input once more.
 struct Comparing {
     file: Arc<File>,
-    name: PathBuf,
     input: Input,
     /// The number of the next chunk.
     chunk: usize,
+    bytes_read: Arc<AtomicU64>,
 }
 
-impl Fill for Comparing {
-    fn fill(&mut self, chunk: &mut [u8]) -> Result<usize, CommandError> {
-        let Comparing { file, name, input, chunk: number } = self;
+impl Read for Comparing {
+    /// Reads a chunk, for which there is room.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Comparing { file, input, chunk: number, bytes_read } = self;
         let Some(hash) = input.hashes.get(*number) else { return Ok(0) };
         let at = *number as u64 * CHUNK_BYTES as u64;
         let expected = usize::try_from(input.length - at).map_or(CHUNK_BYTES, |left| left.min(CHUNK_BYTES));
-        let chunk = &mut chunk[..expected];
-        let read = read_full_at(file, chunk, input.start + at).map_err(|error| CommandError::input(name, error))?;
+        let chunk = &mut buffer[..expected];
+        let read = read_full_at(file, chunk, input.start + at)?;
         if read != expected || xxh3_64(chunk) != *hash {
             let changed = if read == expected {
                 format!("{} from {} on were changed", Bytes(expected as f64), Bytes(at as f64))
@@ -209,9 +179,10 @@ impl Fill for Comparing {
             };
             let why = "--spill reads it twice. What is printed is right, and not all: run again when nobody changes it, \
                        or give a pipe (`cat FILE |`), of which a copy is made";
-            return Err(CommandError::input(name, format!("it was changed while it was read: {changed}. {why}")));
+            return Err(io::Error::other(format!("it was changed while it was read: {changed}. {why}")));
         }
         *number += 1;
+        bytes_read.fetch_add(expected as u64, Relaxed);
         Ok(expected)
     }
 }

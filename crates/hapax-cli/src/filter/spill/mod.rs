@@ -39,13 +39,13 @@ use super::printing::output::Output;
 use super::progress::Progress;
 use super::record::extract::Extractor;
 use super::report::{Counts, Spilled};
-use super::signals::Signals;
 use super::source::input::Source;
 use super::source::lines::Lines;
 use super::source::parse::{Batch, Digests, Parser};
 use super::stages::{Next, Stages};
 use super::verdicts::print::Printer;
 use crate::error::CommandError;
+use crate::signals::Signals;
 use budget::{BYTES_MIN, BYTES_UNASKED, Budget};
 use hapax::seam::Digester;
 use hapax::{Outcome, Tier, Verdict};
@@ -53,7 +53,7 @@ use hapax_plan::Bytes;
 use inputs::{Again, First, lock};
 use marks::Marks;
 use nameless::Nameless;
-use partitions::{Filed, Partitions};
+use partitions::Partitions;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -102,15 +102,11 @@ pub fn run(job: Job, directory: &Path) -> Result<(), CommandError> {
         }
         asked().map(|()| None)
     });
-    let filed = done.and_then(|()| ended(partitions)).inspect_err(|_| progress.finish())?;
+    let filed = done.map(|()| ended(partitions)).inspect_err(|_| progress.finish())?;
 
     let divided = find::duplicates(&filed, &asked).inspect_err(|_| progress.finish())?;
-    let spilled = Spilled {
-        bytes: filed.written(),
-        copied: lock(&recorded).copied(),
-        partitions: filed.partitions() as u64,
-        divided,
-    };
+    let spilled =
+        Spilled { bytes: filed.written(), copied: lock(&recorded).copied(), partitions: filed.count() as u64, divided };
 
     let again = Again::new(&mut lock(&recorded), bytes_read);
     let parser = Parser::new(lines()?.silent(), Digests::None, Box::new(again));
@@ -138,9 +134,9 @@ fn budget_of(args: &FilterArgs) -> Result<Budget, CommandError> {
 }
 
 /// Takes the partitions back from the stage that has filled them, which has ended.
-fn ended(partitions: Arc<Mutex<Partitions>>) -> Result<Filed, CommandError> {
+fn ended(partitions: Arc<Mutex<Partitions>>) -> Partitions {
     let partitions = Arc::into_inner(partitions).expect("the stage has ended, and dropped its own");
-    Ok(partitions.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).end())
+    partitions.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// The second stage of the last pass.

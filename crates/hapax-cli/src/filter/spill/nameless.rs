@@ -74,16 +74,16 @@ mod tests {
 
     #[test]
     fn what_was_appended_is_read_and_has_no_name() {
-        let directory = std::env::temp_dir().join(format!("hapax-nameless-{}", std::process::id()));
-        std::fs::create_dir(&directory).unwrap();
-        let mut file = Nameless::new(&directory).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_owned();
+        let mut file = Nameless::new(&path).unwrap();
         assert_eq!((file.append(b"abc").unwrap(), file.append(b"defg").unwrap(), file.written()), (0, 3, 7));
         let mut bytes = [0; 4];
         file.read(&mut bytes, 3).unwrap();
-        assert_eq!((&bytes, std::fs::read_dir(&directory).unwrap().count()), (b"defg", 0));
+        assert_eq!((&bytes, std::fs::read_dir(&path).unwrap().count()), (b"defg", 0));
         assert!(file.read(&mut bytes, 4).unwrap_err().message().unwrap().contains("has not returned"));
-        std::fs::remove_dir(&directory).unwrap();
-        let missing = Nameless::new(&directory).err().unwrap();
-        assert!(missing.message().unwrap().contains(directory.to_str().unwrap()), "{missing:?}");
+        drop(directory);
+        let missing = Nameless::new(&path).err().unwrap();
+        assert!(missing.message().unwrap().contains(path.to_str().unwrap()), "{missing:?}");
     }
 }

@@ -12,14 +12,14 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Digests on their way to the disk.
 pub struct Partitions {
-    budget: Budget,
+    pub budget: Budget,
     /// A buffer for each partition, one after the other.
     buffers: Vec<u8>,
     heads: Vec<Head>,
     blocks: Vec<Vec<Block>>,
     file: Nameless,
     recent: Recent,
-    marks: Marks,
+    pub marks: Marks,
     ids: u64,
     keep: Keep,
 }
@@ -40,9 +40,6 @@ struct Block {
     offset: u64,
     hash: u64,
 }
-
-/// All partitions, once all lines are in them.
-pub struct Filed(Partitions);
 
 impl Partitions {
     pub fn new(budget: Budget, keep: Keep, file: Nameless) -> Self {
@@ -65,16 +62,9 @@ impl Partitions {
             )));
         }
         self.marks.grow_to(ids);
-        if self.keep == Keep::Last {
-            // One that came before is a duplicate of this one: all have to be filed.
-            for digest in digests {
-                self.file(*digest)?;
-                self.ids += 1;
-            }
-            return Ok(());
-        }
         for digest in digests {
-            if self.recent.has(*digest) {
+            // If the last one is kept, one that came before is the duplicate: all are filed.
+            if self.keep == Keep::First && self.recent.has(*digest) {
                 self.marks.mark(self.ids);
             } else {
                 self.file(*digest)?;
@@ -125,46 +115,29 @@ impl Partitions {
         self.budget.buffer_records * RECORD_BYTES
     }
 
-    /// Ends the pass.
-    pub fn end(mut self) -> Filed {
-        if self.keep == Keep::Last {
-            self.blocks.iter_mut().for_each(|blocks| blocks.reverse());
-        }
-        Filed(self)
-    }
-}
-
-impl Filed {
-    pub fn partitions(&self) -> usize {
-        self.0.heads.len()
+    /// Returns the number of partitions.
+    pub fn count(&self) -> usize {
+        self.heads.len()
     }
 
     /// Returns the number of records in a partition.
     pub fn records(&self, partition: usize) -> u64 {
-        self.0.heads[partition].records
+        self.heads[partition].records
     }
 
     /// Returns the number of a partition's last id, if the partition is read from its end.
     pub fn backwards(&self, partition: usize) -> Option<u64> {
-        (self.0.keep == Keep::Last).then_some(self.0.heads[partition].last)
-    }
-
-    pub fn budget(&self) -> Budget {
-        self.0.budget
-    }
-
-    pub fn marks(&self) -> &Marks {
-        &self.0.marks
+        (self.keep == Keep::Last).then_some(self.heads[partition].last)
     }
 
     /// Returns the bitmap, and gives all other memory back.
     pub fn into_marks(self) -> Marks {
-        self.0.marks
+        self.marks
     }
 
     /// Returns the bytes that were written to the disk.
     pub fn written(&self) -> u64 {
-        self.0.file.written()
+        self.file.written()
     }
 
     /// Calls `each` with the records of a partition in the order of lines, a buffer at a time,
@@ -175,15 +148,17 @@ impl Filed {
         buffer: &mut Vec<u8>,
         mut each: impl FnMut(&[u8]) -> Result<bool, CommandError>,
     ) -> Result<(), CommandError> {
-        let Partitions { buffers, heads, blocks, file, .. } = &self.0;
-        buffer.resize(self.0.buffer_bytes(), 0);
-        let at = partition * self.0.buffer_bytes();
+        let Partitions { buffers, heads, blocks, file, .. } = self;
+        buffer.resize(self.buffer_bytes(), 0);
+        let at = partition * self.buffer_bytes();
         let end = &buffers[at..at + heads[partition].filled];
-        let is_last = self.0.keep == Keep::Last;
+        let is_last = self.keep == Keep::Last;
         if is_last && !each(end)? {
             return Ok(());
         }
-        for block in &blocks[partition] {
+        let blocks = &blocks[partition];
+        for at in 0..blocks.len() {
+            let block = blocks[if is_last { blocks.len() - 1 - at } else { at }];
             file.read(buffer, block.offset)?;
             if xxh3_64(buffer) != block.hash {
                 return Err(file.damaged());

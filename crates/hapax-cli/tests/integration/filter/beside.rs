@@ -1,13 +1,9 @@
 //! `--duplicates-to`: the duplicates go to a file, the first sightings to the output.
 
-use crate::filter::inputs::{Directory, shell};
+use crate::filter::inputs::Directory;
 use crate::filter::state::State;
-use crate::filter::{filter, run};
+use crate::filter::{filter, run, text};
 use std::fs;
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 #[test]
 fn each_line_is_in_one_of_the_two_in_order() {
@@ -32,23 +28,6 @@ fn both_have_the_header_once() {
     let output = filter(&["--column", "id", "--duplicates-to", &duplicates, &one, &two]).output().unwrap();
     assert_eq!(text(&output.stdout), "id,n\na,1\nb,2\n", "{output:?}");
     assert_eq!(fs::read_to_string(&duplicates).unwrap(), "id,n\na,3\na,1\nb,2\na,3\n");
-}
-
-#[test]
-fn an_input_and_the_output_are_refused_and_left_as_they_are() {
-    let directory = Directory::new("beside-itself");
-    let file = directory.file("lines", b"a\na\n");
-    let output = filter(&["--duplicates-to", &file, &file]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("input file is output file"), "{output:?}");
-    assert_eq!(fs::read_to_string(&file).unwrap(), "a\na\n");
-    let output = shell(&directory, "\"$0\" filter --duplicates-to both lines > both");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("--duplicates-to both: it is the output"), "{output:?}");
-    let output = filter(&["--duplicates-to", "/no/such/place", &file]).output().unwrap();
-    assert!(text(&output.stderr).contains("/no/such/place: No such file"), "{output:?}");
-    let output = filter(&["--duplicates-to", &file, "--mark"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

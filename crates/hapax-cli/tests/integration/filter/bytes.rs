@@ -1,7 +1,7 @@
 //! Input is bytes, however they are written, wrapped and compressed.
 
 use crate::filter::inputs::Directory;
-use crate::filter::{filter, printed, run};
+use crate::filter::{code_and_errors, filter, printed, run};
 use std::io::Write;
 
 pub fn gzip(text: &[u8]) -> Vec<u8> {
@@ -65,8 +65,8 @@ fn compressed_input_that_is_cut_off_is_an_error() {
     let text = b"a\nb\nc\n".repeat(100_000);
     for content in [gzip(&text), zstd(&text)] {
         let output = run(filter(&[]), &content[..content.len() - 5]);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{errors}");
+        let (code, errors) = code_and_errors(&output);
+        assert_eq!(code, Some(1), "{errors}");
         assert!(errors.starts_with("hapax: standard input: "), "{errors}");
     }
 }

@@ -2,14 +2,10 @@
 
 use crate::filter::inputs::{Directory, shell};
 use crate::filter::state::State;
-use crate::filter::{filter, run};
+use crate::filter::{code_and_errors, filter, run, text};
 use std::collections::HashMap;
 use std::fs;
 use testkit::random::Random;
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// Returns the counted ids, each with its number as it is printed.
 fn counted(file: &str) -> Vec<(String, u64)> {
@@ -119,22 +115,21 @@ fn a_run_with_a_state_counts_what_it_has_read() {
 }
 
 #[test]
-fn what_it_cannot_be_written_to_is_refused_and_left_as_it_is() {
+fn what_cannot_be_written_to_is_refused_and_left_as_it_is() {
     let directory = Directory::new("count-refused");
     let input = directory.file("lines", b"a\na\n");
-    let output = filter(&["--count", &input, &input]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("input file is output file"), "{output:?}");
-    assert_eq!(fs::read_to_string(&input).unwrap(), "a\na\n");
-    let output = shell(&directory, "\"$0\" filter --count out lines > out");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("--count out: it is the output"), "{output:?}");
-    let output = shell(&directory, "\"$0\" filter --count again --duplicates-to again lines");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("--count again: it is the file of --duplicates-to"), "{output:?}");
-    let output = filter(&["--count", "/no/such/place", &input]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("/no/such/place: No such file"), "{output:?}");
+    for option in ["--count", "--duplicates-to"] {
+        let (code, errors) = code_and_errors(&filter(&[option, &input, &input]).output().unwrap());
+        assert!(code == Some(1) && errors.contains("input file is output file"), "{errors}");
+        assert_eq!(fs::read_to_string(&input).unwrap(), "a\na\n");
+        let script = format!("\"$0\" filter {option} out lines > out");
+        let (code, errors) = code_and_errors(&shell(&directory, &script));
+        assert!(code == Some(2) && errors.contains(&format!("{option} out: it is the output")), "{errors}");
+        let (code, errors) = code_and_errors(&filter(&[option, "/no/such/place", &input]).output().unwrap());
+        assert!(code == Some(1) && errors.contains("/no/such/place: No such file"), "{errors}");
+    }
+    let (code, errors) = code_and_errors(&shell(&directory, "\"$0\" filter --count again --duplicates-to again lines"));
+    assert!(code == Some(2) && errors.contains("--count again: it is the file of --duplicates-to"), "{errors}");
 }
 
 #[cfg(target_os = "linux")]

@@ -86,25 +86,6 @@ fn completions_and_manual_pages_are_generated() {
     assert!(page.contains("Exit codes") && hapax(&["filter", "--help"]).contains("Exit codes"));
 }
 
-/// 64 MB go through the command, 1 GB with `HAPAX_LONG`.
-#[test]
-#[cfg(target_os = "linux")]
-fn memory_is_constant() {
-    let bytes: usize = testkit::long(64 << 20, 1 << 30);
-    // Address space is limited, which counts even what is never touched.
-    let mut command = Command::new("sh");
-    let script = "ulimit -v 500000; exec \"$0\" filter --capacity 100000 --stats=json";
-    command.args(["-c", script, env!("CARGO_BIN_EXE_hapax")]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let lines: String = (0..50_000).map(|i| format!("{i:0100}\n")).collect();
-    let repeated = bytes / lines.len();
-    let output = run(command, &lines.repeat(repeated).into_bytes());
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    assert!(output.stdout == lines.as_bytes());
-    let stats: serde_json::Value = serde_json::from_str(&errors).unwrap();
-    assert_eq!(stats["lines"], 50_000 * repeated);
-}
-
 #[test]
 fn a_run_at_its_budget_can_be_repeated() {
     let input: String = (0..100_000_u64).map(|i| format!("{}\n", i * i % 99_991)).collect();

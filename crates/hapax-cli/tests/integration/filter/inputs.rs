@@ -1,9 +1,9 @@
 //! Input that other programs accept, too, and input that must be refused: closed descriptors, the
-//! output itself, padded and damaged gzip, other content behind it, odd JSON, quoted fields with
+//! output itself, padded and damaged gzip, other content behind it, quoted fields with
 //! line breaks.
 
 use crate::filter::bytes::{gzip, zstd};
-use crate::filter::{filter, printed, run};
+use crate::filter::{filter, printed, run, said};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -37,11 +37,6 @@ pub fn shell(directory: &Directory, script: &str) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_hapax")]).current_dir(&directory.0).stdin(Stdio::null());
     command.output().unwrap()
-}
-
-fn said(output: &Output) -> (Option<i32>, String, String) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
 #[test]
@@ -172,26 +167,6 @@ fn what_is_behind_zstd_is_said() {
 }
 
 #[test]
-fn lone_surrogates_are_json() {
-    let lines = concat!(
-        "{\"id\": \"\\ud800\"}\n",
-        "{\"id\": \"\\udc00\", \"\\ud800\": 1}\n",
-        "{\"\\udfff\": \"\\ud800\", \"id\": \"\\uD800\"}\n",
-        "{\"id\": \"\\ud83d\\ude00\"}\n",
-        "{\"id\": \"\u{1f600}\"}\n",
-        "{\"id\": \"x\\ud800y\"}\n",
-        "{\"id\": \"x\\udc00y\"}\n",
-    );
-    let lines: Vec<_> = lines.split_inclusive('\n').collect();
-    let expected = [lines[0], lines[1], lines[3], lines[5], lines[6]].concat();
-    assert_eq!(String::from_utf8(printed(&["--json", "/id"], lines.concat().as_bytes())).unwrap(), expected);
-    let deep =
-        "{\"a\": \"\\ud800\"}\n{\"a\": {\"b\": \"\\ud801\", \"\\ud802\": \"\\ud803\"}}\n{\"a\": [\"\\ud800\"]}\n";
-    let output = run(filter(&["--json", "/a/b", "--missing", "pass"]), deep.as_bytes());
-    assert_eq!(said(&output), (Some(0), deep.to_string(), String::new()));
-}
-
-#[test]
 fn quoted_fields_may_have_line_breaks() {
     let csv = "id,note\n1,\"two\nlines\"\n\"2\n2\",x\r\n1,\"a \"\"b\"\"\r\n\r\nc\"\r\n\"2\n2\",\"\n\"\n3,y\n";
     let expected = "id,note\n1,\"two\nlines\"\n\"2\n2\",x\r\n3,y\n";
@@ -229,33 +204,4 @@ fn records_of_many_lines_and_blocks_are_bounded() {
     let (code, _, errors) = said(&run(filter(&options), b"1,a\n2,\"x\ny\n"));
     assert_eq!(code, Some(3));
     assert!(errors.contains("line 2: field 2: a quoted field does not end"), "{errors}");
-}
-
-#[test]
-fn in_json_a_number_is_not_the_string_of_its_digits() {
-    let directory = Directory::new("json-types");
-    let lines = [
-        "{\"id\": 1}",
-        "{\"id\": \"1\"}",
-        "{\"id\": true}",
-        "{\"id\": \"true\"}",
-        "{\"id\": 1.0}",
-        "{\"id\": 1e0}",
-        "{\"id\": \"\\\"1\"}",
-    ];
-    let once = lines.join("\n") + "\n";
-    let spill = directory.0.to_str().unwrap();
-    for how in [&[][..], &["--spill", spill], &["--window", "1h"]] {
-        let options = [&["--json", "/id"], how].concat();
-        assert_eq!(String::from_utf8(printed(&options, once.repeat(2).as_bytes())).unwrap(), once, "{how:?}");
-    }
-    // What is shown of an id is its text, as before.
-    let counts = directory.0.join("counts");
-    let path = directory.file("in", format!("{once}{once}{0}\n{0}\n", lines[0]).as_bytes());
-    printed(&["--json", "/id", "--count", counts.to_str().unwrap(), &path], b"");
-    let counts = std::fs::read_to_string(counts).unwrap();
-    let mut shown: Vec<_> = counts.lines().skip(2).collect();
-    shown.sort_unstable();
-    assert_eq!(counts.lines().nth(1), Some("3\t3\t1"));
-    assert_eq!(shown, ["1\t1\t\"1", "1\t1\t1", "1\t1\t1.0", "1\t1\t1e0", "1\t1\ttrue", "1\t1\ttrue"]);
 }

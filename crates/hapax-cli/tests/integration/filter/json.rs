@@ -3,20 +3,10 @@
 use crate::filter::bytes::gzip;
 use crate::filter::inputs::Directory;
 use crate::filter::state::State;
-use crate::filter::{filter, printed, run};
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use crate::filter::{printed, said_of, text};
 
 fn lines(options: &[&str], input: &str) -> String {
     text(&printed(options, input.as_bytes()))
-}
-
-/// Returns the output, the message and the exit code.
-fn said(options: &[&str], input: &str) -> (String, String, Option<i32>) {
-    let output = run(filter(options), input.as_bytes());
-    (text(&output.stdout), text(&output.stderr), output.status.code())
 }
 
 #[test]
@@ -44,7 +34,7 @@ fn types_count_unless_they_are_not_to() {
     for (options, message) in
         [(&["--field", "1", "--loose"][..], "'--field <N,…>'"), (&["--loose"], "--json <POINTER>")]
     {
-        let (_, errors, code) = said(options, input);
+        let (_, errors, code) = said_of(options, input);
         assert!(code == Some(2) && errors.contains(message), "{errors}");
     }
 }
@@ -62,7 +52,7 @@ fn it_is_said_why_there_is_no_id() {
     ] {
         for options in [&several[..], &one] {
             let whole = format!("{{\"a\":1,\"b\":{{\"c\":2}}}}\n{input}");
-            let (output, errors, code) = said(options, &whole);
+            let (output, errors, code) = said_of(options, &whole);
             assert_eq!((output.lines().count(), code), (1, Some(3)), "{errors}");
             assert!(errors.starts_with("hapax: standard input, line 2: ") && errors.contains(message), "{errors}");
             let is_missing = message.starts_with("missing");
@@ -71,13 +61,13 @@ fn it_is_said_why_there_is_no_id() {
             assert_eq!(output, passed, "an object is bad, and the others are missing");
         }
     }
-    let (_, errors, _) = said(&["--json", "/a,/b"], "{\"a\":1,\"b\":2}\n");
+    let (_, errors, _) = said_of(&["--json", "/a,/b"], "{\"a\":1,\"b\":2}\n");
     assert!(errors.contains("no value at `/a,/b` (for several, give --json several times)"), "{errors}");
     let times = ["--json", "/a", "--time-json", "/at", "--window", "1m"];
     for (input, message) in
         [("{\"a\":1}", "no value at `/at`"), ("{\"a\":1,\"at\":null}", "the value at `/at` is null")]
     {
-        let (_, errors, code) = said(&times, input);
+        let (_, errors, code) = said_of(&times, input);
         assert!(
             code == Some(3) && errors.contains("line 1: there is no time: ") && errors.contains(message),
             "{errors}"
@@ -132,23 +122,23 @@ fn what_is_wrong_with_an_array_is_said_with_its_place() {
             "line 2, column 1: it is no array of JSON: there is something behind the array",
         ),
     ] {
-        let (printed, errors, code) = said(&options, input);
+        let (printed, errors, code) = said_of(&options, input);
         assert_eq!((printed.lines().count(), code), (output, Some(3)), "{errors}");
         assert!(errors.starts_with(&format!("hapax: standard input, {message}")), "{errors}");
         let directory = Directory::new("json-wrong");
         let spill = [&options[..], &["--spill", directory.0.to_str().unwrap()]].concat();
-        let (printed, of_spill, code) = said(&spill, input);
+        let (printed, of_spill, code) = said_of(&spill, input);
         assert_eq!((printed.as_str(), of_spill.as_str(), code), ("", errors.as_str(), Some(3)));
-        let skipping = said(&[&options[..], &["--on-bad", "skip", "--missing", "drop"]].concat(), input).2;
+        let skipping = said_of(&[&options[..], &["--on-bad", "skip", "--missing", "drop"]].concat(), input).2;
         assert_eq!(skipping, if message.starts_with("element") { Some(0) } else { Some(3) }, "{message}");
     }
     let long = ["--json", "/id", "--line-bytes-max", "20"];
     let input = format!("[{{\"id\":1}},{{\"id\":\"{}\"}},{{\"id\":1}}]", "x".repeat(600_000));
-    assert!(said(&long, &input).1.contains("element 2: it is longer than 20 B"));
+    assert!(said_of(&long, &input).1.contains("element 2: it is longer than 20 B"));
     let skipping = [&long[..], &["--on-bad", "skip"]].concat();
     assert_eq!(lines(&skipping, &input), "{\"id\":1}\n");
     let late = ["--json", "/id", "--time-json", "/t", "--time-format", "s", "--window", "1m", "--refused", "error"];
-    let (_, errors, _) = said(&late, "[{\"id\":1,\"t\":1},{\"id\":2,\"t\":7258118400}]");
+    let (_, errors, _) = said_of(&late, "[{\"id\":1,\"t\":1},{\"id\":2,\"t\":7258118400}]");
     assert!(errors.contains("standard input, element 2: its time is too far ahead"), "{errors}");
 }
 

@@ -5,9 +5,9 @@
 //! last lines of the run before. `HAPAX_FILTER_KILLS` says how many kills; `HAPAX_SEED` repeats a
 //! run.
 
-use crate::filter::filter;
 use crate::filter::inputs::Directory;
 use crate::filter::state::State;
+use crate::filter::{filter, send};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -108,12 +108,6 @@ impl Scenario {
         );
         Scenario { args, name, expected, to_file }
     }
-}
-
-/// Sends a signal to a process that was not waited for yet.
-fn send(signal: i32, child: &Child) {
-    // SAFETY: it was started here and not waited for, so its number is nobody else's.
-    unsafe { libc::kill(child.id() as i32, signal) };
 }
 
 /// Draws the way in which a run is ended.

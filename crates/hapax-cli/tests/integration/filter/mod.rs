@@ -6,7 +6,7 @@ mod bytes;
 mod count;
 mod ends;
 mod files;
-mod inputs;
+pub(crate) mod inputs;
 mod json;
 #[cfg(unix)]
 mod kills;
@@ -24,6 +24,8 @@ mod told;
 mod traces;
 
 use std::io::Write;
+#[cfg(unix)]
+use std::process::Child;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -60,6 +62,32 @@ fn printed(options: &[&str], input: &[u8]) -> Vec<u8> {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && errors.is_empty(), "{options:?}: {} {errors}", output.status);
     output.stdout
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Returns the exit code, the output, and the messages.
+fn said(output: &Output) -> (Option<i32>, String, String) {
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn code_and_errors(output: &Output) -> (Option<i32>, String) {
+    (output.status.code(), text(&output.stderr))
+}
+
+/// Returns the output, the messages, and the exit code for this input.
+fn said_of(options: &[&str], input: &str) -> (String, String, Option<i32>) {
+    let (code, printed, errors) = said(&run(filter(options), input.as_bytes()));
+    (printed, errors, code)
+}
+
+/// Sends a signal to a process.
+#[cfg(unix)]
+fn send(signal: i32, child: &Child) {
+    // SAFETY: it was started here and not waited for, so its number is nobody else's.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
 }
 
 /// Runs every command in `golden/`, and compares its output and exit code. `TRYCMD=overwrite`

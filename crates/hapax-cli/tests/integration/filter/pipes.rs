@@ -2,10 +2,10 @@
 //! lines, if none is longer than a pipe takes at once.
 
 use crate::filter::inputs::Directory;
-use crate::filter::{filter, until};
+use crate::filter::{filter, send, until};
 use std::io::Read;
 use std::os::fd::AsRawFd;
-use std::process::{Child, ChildStdout};
+use std::process::ChildStdout;
 use std::time::{Duration, Instant};
 use testkit::random::Random;
 
@@ -43,11 +43,6 @@ fn until_full(pipe: &ChildStdout) {
         }
         now > 32 << 10 && since.elapsed() > Duration::from_millis(30)
     });
-}
-
-fn send(signal: i32, child: &Child) {
-    // SAFETY: it was started here and not waited for, so its number is nobody else's.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
 }
 
 #[test]

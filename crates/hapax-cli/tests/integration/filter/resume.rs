@@ -2,9 +2,9 @@
 
 use crate::filter::inputs::{Directory, shell};
 use crate::filter::state::State;
-use crate::filter::{bytes, filter, run, until};
+use crate::filter::{bytes, code_and_errors, filter, run, send, until};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 const TIMES: [&str; 8] = ["--field", "1", "--delimiter", " ", "--time-field", "2", "--time-format", "s"];
 
@@ -15,9 +15,9 @@ fn with_window(window: &'static str) -> Vec<&'static str> {
 /// Returns the output and the messages of a run over these files.
 fn said(state: &State, args: &[&str], files: &[&str]) -> (String, String) {
     let output = state.filter(args).args(files).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
-    (text(&output.stdout), text(&output.stderr))
+    let (code, printed, errors) = super::said(&output);
+    assert_eq!(code, Some(0), "{errors}");
+    (printed, errors)
 }
 
 fn lines(state: &State, args: &[&str], file: &str) -> String {
@@ -44,8 +44,8 @@ fn the_same_complete_input_prints_nothing_the_second_time() {
         let state = State::new(&format!("again-stream-{name}"));
         assert_eq!(state.lines(&args, &content), text);
         let output = run(state.filter(&args), &content);
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{name}, from a pipe");
-        let note = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.stdout, b"", "{name}, from a pipe");
+        let note = super::text(&output.stderr);
         assert!(note.contains(&format!("its first {count} lines")) && note.contains("are skipped"), "{note}");
     }
 }
@@ -87,7 +87,7 @@ fn what_was_printed_late_in_a_window_is_not_judged_by_an_earlier_run() {
     first.kill().unwrap();
     first.wait().unwrap();
     let output = run(state.filter(&args), text.as_bytes());
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "X 1050\n");
+    assert_eq!(output.stdout, b"X 1050\n");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_long_file_is_gone_on_with_behind_its_header() {
     // The number of a bad line is the file's.
     directory.file("log", (text.clone() + "x,\"y\"z,1\n").as_bytes());
     let output = state.filter(&args).arg(&file).output().unwrap();
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let message = super::text(&output.stderr);
     assert!(message.contains(&format!("line {}: field 2", 1 + 2 * (last - 9) + 1)), "{message}");
 }
 
@@ -171,10 +171,9 @@ fn a_long_file_is_gone_on_with_behind_its_header() {
 #[cfg(unix)]
 fn a_header_is_printed_once_on_each_output() {
     let directory = Directory::new("header");
-    let text = |output: Output| (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned());
     let run = |out: &str| {
         let script = format!("\"$0\" filter --state s --header --field 1 in >> {out}");
-        assert_eq!(text(shell(&directory, &script)), (Some(0), String::new()));
+        assert_eq!(code_and_errors(&shell(&directory, &script)), (Some(0), String::new()));
         std::fs::read_to_string(directory.0.join(out)).unwrap()
     };
     directory.file("in", b"id\n1\n");
@@ -264,13 +263,6 @@ fn a_live_stream_that_begins_otherwise_is_printed_at_once() {
     assert_eq!(line, "c\n");
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
-}
-
-/// Sends a signal to a process.
-#[cfg(unix)]
-fn send(signal: i32, child: &std::process::Child) {
-    // SAFETY: a signal to a process that was started here, and was not waited for yet.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
 }
 
 #[test]
@@ -417,7 +409,7 @@ fn a_full_disk_is_an_error_that_names_it() {
              /dev/null; echo $? > code); timeout 60 \"$0\" filter --state st in >> out; echo $? > again"
     };
     let output = shell(&directory, script);
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let message = super::text(&output.stderr);
     let read = |name: &str| std::fs::read_to_string(directory.0.join(name)).unwrap_or_default();
     assert_eq!(read("code").trim(), "1", "{message}");
     assert!(message.contains("/st") || message.contains("st2/"), "{message}");

@@ -1,6 +1,6 @@
 //! `--state`: the ids that are remembered from one run to the next.
 
-use crate::filter::{filter, run, until};
+use crate::filter::{filter, run, said, text, until};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -22,7 +22,7 @@ impl State {
 
     pub fn lines(&self, args: &[&str], input: impl AsRef<[u8]>) -> String {
         let output = run(self.filter(args), input.as_ref());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{}", text(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 }
@@ -130,21 +130,17 @@ fn damage_is_refused_or_said_with_an_exit_code_of_its_own() {
     let mut damaged = whole.clone();
     damaged[block] ^= 1;
     std::fs::write(&file, &damaged).unwrap();
-    let said = |args: &[&str], input: &str| {
-        let output = run(state.filter(args), input.as_bytes());
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (output.status.code(), text(&output.stdout), text(&output.stderr))
-    };
-    let (code, printed, errors) = said(&[], "new\n");
+    let ran = |args: &[&str], input: &str| said(&run(state.filter(args), input.as_bytes()));
+    let (code, printed, errors) = ran(&[], "new\n");
     assert_eq!((code, printed.as_str()), (Some(1), ""), "{errors}");
     assert!(errors.contains("--damage keep") && errors.contains(file.to_str().unwrap()), "{errors}");
     assert_eq!(std::fs::read(&file).unwrap(), damaged, "nothing was changed");
-    let (code, printed, errors) = said(&["--damage", "keep"], "new\n4a\n3a\n");
+    let (code, printed, errors) = ran(&["--damage", "keep"], "new\n4a\n3a\n");
     assert_eq!(code, Some(5), "{errors}");
     assert_eq!(printed, "new\n4a\n", "what is whole was kept: {errors}");
     assert!(errors.contains("warning: ") && errors.contains("2 ids are lost"), "{errors}");
-    assert_eq!(said(&[], "new\n4b\n").0, Some(0), "it is said once");
-    let (code, _, errors) = said(&["--damage", "keep", "--state"], "");
+    assert_eq!(ran(&[], "new\n4b\n").0, Some(0), "it is said once");
+    let (code, _, errors) = ran(&["--damage", "keep", "--state"], "");
     assert!(code == Some(2), "{errors}");
 }
 
@@ -173,7 +169,7 @@ fn a_torn_end_is_a_note() {
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
     let output = run(state.filter(&[]), b"e\nb\n");
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let errors = text(&output.stderr);
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"e\n"[..]), "{errors}");
     assert!(errors.contains("was cut off while it wrote"), "{errors}");
 }
@@ -186,9 +182,9 @@ fn what_others_may_have_put_there_is_refused() {
     assert_eq!(state.lines(&[], "a\n"), "a\n");
     let refused = |expected: &str| {
         let output = run(state.filter(&[]), b"b\n");
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && output.stdout.is_empty(), "{text}");
-        assert!(text.contains("--state") && text.contains(expected) && !text.contains("option"), "{text}");
+        let errors = text(&output.stderr);
+        assert!(!output.status.success() && output.stdout.is_empty(), "{errors}");
+        assert!(errors.contains("--state") && errors.contains(expected) && !errors.contains("option"), "{errors}");
     };
     let set_mode = |mode| std::fs::set_permissions(&state.0, std::fs::Permissions::from_mode(mode)).unwrap();
     set_mode(0o777);

@@ -2,45 +2,11 @@
 
 use crate::filter::inputs::Directory;
 use crate::filter::state::State;
-use crate::filter::{filter, run};
+use crate::filter::{said_of, text};
 
-/// Returns the output, the message and the exit code.
 fn said(options: &[&str], input: &str) -> (String, String, Option<i32>) {
-    let options = [&["--delimiter", "|", "--field", "1", "--time-field", "2", "--window", "10s"], options].concat();
-    let output = run(filter(&options), input.as_bytes());
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (text(&output.stdout), text(&output.stderr), output.status.code())
-}
-
-#[test]
-fn times_of_other_programs() {
-    // Of three sightings the second one is within ten seconds of the first, and the third is not.
-    for (options, times) in [
-        (
-            &["python", "--time-zone", "UTC"][..],
-            ["2026-11-20 10:00:00,123", "2026-11-20 10:00:10,122", "2026-11-20 10:00:10,500"],
-        ),
-        (
-            &["rfc3339", "--time-zone", "+02:00"],
-            ["2026-11-20T10:00:00", "2026-11-20T08:00:09Z", "2026-11-20T10:00:10.5"],
-        ),
-        (&["apache"], ["10/Oct/2026:13:55:36 +0000", "10/Oct/2026:15:55:45 +0200", "[10/Oct/2026:13:55:47 +0000]"]),
-        (
-            &["apache", "--time-zone", "-05:00"],
-            ["[10/Oct/2026:13:55:36", "10/Oct/2026:13:55:45", "10/Oct/2026:18:55:47 +0000"],
-        ),
-        (&["syslog", "--time-zone", "UTC"], ["Mar  7 10:00:00", "Mar  7 10:00:09", "Mar 07 10:00:11"]),
-        (
-            &["%d.%m.%Y %H:%M:%S", "--time-zone", "UTC"],
-            ["20.11.2026 10:00:00", "20.11.2026 10:00:09", "20.11.2026 10:00:11"],
-        ),
-        (&["%d.%m.%Y %H:%M %z"], ["20.11.2026 10:00 +0000", "20.11.2026 11:00 +0100", "20.11.2026 10:01 +0000"]),
-    ] {
-        let options = [&["--time-format"], options].concat();
-        let rows = times.map(|time| format!("a|{time}\n"));
-        let (output, errors, code) = said(&options, &rows.concat());
-        assert_eq!((output, errors.as_str(), code), (rows[0].clone() + &rows[2], "", Some(0)), "{options:?}");
-    }
+    let of_rows = ["--delimiter", "|", "--field", "1", "--time-field", "2", "--window", "10s"];
+    said_of(&[&of_rows[..], options].concat(), input)
 }
 
 #[test]
@@ -99,7 +65,7 @@ fn a_zone_is_a_part_of_the_state() {
     assert_eq!(state.lines(&[&options[..], &["UTC", &file]].concat(), ""), "a 2026-11-20T10:00:00\n");
     for (zone, is_other) in [("UTC", false), ("+01:00", true)] {
         let output = state.filter(&[&options[..], &[zone, &file]].concat()).output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
+        let errors = text(&output.stderr);
         assert_eq!((output.stdout.len(), errors.contains("with other options")), (0, is_other), "{zone}: {errors}");
     }
 }

@@ -2,16 +2,12 @@
 
 use crate::filter::bytes::{gzip, zstd};
 use crate::filter::inputs::Directory;
-use crate::filter::printed;
+use crate::filter::{printed, text};
 use std::process::{Command, Output, Stdio};
 
 fn hapax(words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hapax"));
     command.args(words).stdin(Stdio::null()).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[cfg(not(feature = "bench"))]

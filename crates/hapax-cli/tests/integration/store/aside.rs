@@ -1,6 +1,6 @@
 //! Ids that a consumer has put aside.
 
-use super::{Temporary, printed, wait};
+use super::{Directory, printed, wait};
 use hapax_sqlite::SqliteStore;
 use hapax_store::TieredDedup;
 use hapax_stream::{Consumer, Delivery, Source};
@@ -41,7 +41,7 @@ impl Source for Broker {
 
 #[test]
 fn what_was_put_aside_is_not_done_and_is_redriven_once() {
-    let made = Temporary::new("aside");
+    let made = Directory::new("store-aside");
     let file = made.0.join("ids.db");
     wait(async {
         let engine = TieredDedup::builder(SqliteStore::open(&file).await.unwrap()).build().await.unwrap();

@@ -5,33 +5,15 @@ mod aside;
 mod handled;
 mod servers;
 
+use crate::filter::inputs::Directory;
 use hapax::Key;
 use hapax_fjall::FjallStore;
 use hapax_sqlite::SqliteStore;
 use hapax_store::*;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
 const YEARS: Duration = Duration::from_secs(10 * 366 * 86_400);
-
-/// A directory of the test's own, which ends with it.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("store-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Temporary(path)
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 pub(crate) fn wait<A>(work: impl Future<Output = A>) -> A {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
@@ -74,10 +56,10 @@ pub(crate) async fn fill(store: &impl Store) {
 }
 
 /// Runs every command in `golden/`, on stores that are made for it. `TRYCMD=overwrite` writes the
-/// current output into the copies below `target/tmp`, which are then kept.
+/// current output into the copies, which are then kept.
 #[test]
 fn golden() {
-    let made = Temporary::new("golden");
+    let made = Directory::new("store-golden");
     for file in std::fs::read_dir("tests/integration/store/golden").unwrap() {
         let (file, to) = (file.unwrap().path(), &made.0);
         std::fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
@@ -99,7 +81,7 @@ fn golden() {
 /// A list has all that is stored, and each line of it finds its record again.
 #[test]
 fn each_id_that_is_listed_is_found_by_its_text() {
-    let made = Temporary::new("round");
+    let made = Directory::new("store-round");
     let (file, directory) = (made.0.join("ids.db"), made.0.join("ids"));
     wait(async {
         fill(&SqliteStore::open(&file).await.unwrap()).await;
@@ -120,7 +102,7 @@ fn each_id_that_is_listed_is_found_by_its_text() {
 
 #[test]
 fn what_is_forgotten_is_said_and_is_new_to_who_asks_next() {
-    let made = Temporary::new("forget");
+    let made = Directory::new("store-forget");
     let file = made.0.join("ids.db");
     wait(async { fill(&SqliteStore::open(&file).await.unwrap()).await });
     let place = file.to_str().unwrap();
@@ -154,7 +136,7 @@ fn what_is_forgotten_is_said_and_is_new_to_who_asks_next() {
 
 #[test]
 fn a_store_that_a_process_has_to_itself_is_left_to_it() {
-    let made = Temporary::new("locked");
+    let made = Directory::new("store-locked");
     let directory = made.0.join("ids");
     let output = wait(async {
         let _open = FjallStore::open(&directory).await.unwrap();
@@ -166,7 +148,7 @@ fn a_store_that_a_process_has_to_itself_is_left_to_it() {
 
 #[test]
 fn nothing_is_made_where_there_is_no_store() {
-    let made = Temporary::new("nothing");
+    let made = Directory::new("store-nothing");
     let (directory, file) = (made.0.join("empty"), made.0.join("empty.db"));
     std::fs::create_dir(&directory).unwrap();
     std::fs::write(&file, "").unwrap();
@@ -185,7 +167,7 @@ fn nothing_is_made_where_there_is_no_store() {
 /// error, and ids.
 #[test]
 fn nothing_steers_a_terminal() {
-    let made = Temporary::new("terminal");
+    let made = Directory::new("store-terminal");
     let hostile = "a\u{1b}[31m\u{202e}b\u{2066}";
     let missing = made.0.join(hostile);
     let missing = missing.to_str().unwrap();

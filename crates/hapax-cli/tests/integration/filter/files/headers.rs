@@ -1,8 +1,8 @@
 //! Several inputs whose headers differ, or of which some have none.
 
 use crate::filter::bytes::gzip;
-use crate::filter::filter;
 use crate::filter::inputs::{Directory, shell};
+use crate::filter::{code_and_errors, filter, said};
 use std::process::Command;
 
 const H1: &str = "id,name\n1,a\n2,b\n";
@@ -33,9 +33,7 @@ impl Files {
 
     /// Returns the exit code, the output, and the messages.
     fn said(&self, options: &[&str]) -> (Option<i32>, String, String) {
-        let output = self.filter(options).output().unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (output.status.code(), text(&output.stdout), text(&output.stderr))
+        said(&self.filter(options).output().unwrap())
     }
 
     fn read(&self, name: &str) -> String {
@@ -172,7 +170,7 @@ fn the_header_of_an_earlier_run_is_the_first() {
     let files = Files::new(&[H1, "name,id\nc,1\nd,3\n", "id,name,x\n7,g,x\n"]);
     let run = |script: &str| {
         let output = shell(&files.0, &format!("\"$0\" filter --state s --column id --duplicates-to d {script}"));
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        code_and_errors(&output)
     };
     assert_eq!(run("h1.csv >> out"), (Some(0), String::new()));
     assert_eq!(run("h2.csv --count c >> out"), (Some(0), String::new()));

@@ -3,21 +3,12 @@
 use crate::filter::bytes::{gzip, zstd};
 use crate::filter::inputs::{Directory, shell};
 use crate::filter::state::State;
-use crate::filter::{filter, until};
+use crate::filter::{filter, said, until};
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use testkit::random::Random;
 
 const TSV: [&str; 8] = ["--field", "1", "--time-field", "2", "--time-format", "s", "--window", "10m"];
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Returns the exit code, the output, and the messages.
-fn said(output: &Output) -> (Option<i32>, String, String) {
-    (output.status.code(), text(&output.stdout), text(&output.stderr))
-}
 
 fn ran(options: &[&str], more: &[&str], files: &[String]) -> (Option<i32>, String, String) {
     said(&filter(options).args(more).args(files).output().unwrap())

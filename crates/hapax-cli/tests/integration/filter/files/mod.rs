@@ -8,21 +8,13 @@ mod odd;
 use crate::filter::bytes::{gzip, zstd};
 use crate::filter::inputs::{Directory, shell};
 use crate::filter::state::State;
-use crate::filter::{filter, run};
-use std::process::{Command, Output};
+use crate::filter::{code_and_errors, filter, run, text};
+use std::process::Command;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 const MARK: &str = "\u{feff}";
 const CSV: [&str; 2] = ["--delimiter", ","];
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn code_and_errors(output: &Output) -> (Option<i32>, String) {
-    (output.status.code(), text(&output.stderr))
-}
 
 /// Checks that a command has printed this, and nothing else.
 fn prints(command: Command, input: &[u8], expected: &[u8], case: &str) {

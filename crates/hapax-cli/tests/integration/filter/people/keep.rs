@@ -1,9 +1,8 @@
 //! `--keep last`: of each id the last record, in the order of those.
 
-use super::said;
 use crate::filter::bytes::gzip;
 use crate::filter::inputs::Directory;
-use crate::filter::{filter, printed, run};
+use crate::filter::{filter, printed, run, said};
 use std::collections::HashSet;
 use std::fs;
 use testkit::random::Random;

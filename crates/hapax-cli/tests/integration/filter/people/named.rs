@@ -1,9 +1,8 @@
 //! Inputs that are named by a directory or a pattern, that are many, and that disappear.
 
-use super::said;
 use crate::filter::bytes::gzip;
 use crate::filter::inputs::{Directory, shell};
-use crate::filter::{filter, until};
+use crate::filter::{filter, said, until};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::process::Command;

@@ -1,9 +1,8 @@
 //! `--null`: records that end with NUL.
 
-use super::said;
 use crate::filter::inputs::Directory;
 use crate::filter::state::State;
-use crate::filter::{filter, printed, run};
+use crate::filter::{filter, printed, run, said};
 use std::fs;
 
 #[test]

@@ -1,8 +1,7 @@
 //! `--output`: the file is written beside, and replaced at the end of a run that has succeeded.
 
-use super::said;
 use crate::filter::inputs::{Directory, shell};
-use crate::filter::{filter, run, until};
+use crate::filter::{filter, run, said, send, until};
 use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -72,8 +71,7 @@ fn a_run_that_fails_leaves_it_as_it_was() {
         until("there is something beside it", || {
             names(&directory).iter().any(|name| fs::metadata(directory.0.join(name)).is_ok_and(|meta| meta.len() == 2))
         });
-        // SAFETY: it was started here and not waited for, so its number is nobody else's.
-        assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+        send(signal, &child);
         assert_eq!(child.wait().unwrap().code(), Some(code));
         assert_eq!(
             (fs::read_to_string(&file).unwrap().as_str(), names(&directory)),

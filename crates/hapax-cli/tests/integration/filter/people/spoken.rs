@@ -1,8 +1,7 @@
 //! The way the command speaks: help, exit codes, colours, progress.
 
-use super::said;
 use crate::filter::inputs::Directory;
-use crate::filter::{filter, run};
+use crate::filter::{filter, run, said};
 use std::process::Command;
 
 /// Returns text without what formats it: one space between words.

@@ -1,4 +1,4 @@
-//! The file of `--output`: written beside, and put in its place at the end.
+//! A file that is written beside, and put in its place when all of it is there.
 
 use crate::error::CommandError;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
-/// The file that the output is to be.
+/// A file that is to be written.
 pub struct Target {
     pub path: PathBuf,
     /// The file that is written, which is removed unless it is put in its place; none if the
