@@ -30,7 +30,7 @@ pub struct Body<B: HttpBody> {
     end: End<B>,
 }
 
-/// What comes after the pieces that were read.
+/// The rest of a body, after the pieces that were read.
 enum End<B: HttpBody> {
     /// The body was read to its end.
     Trailers(Option<HeaderMap>),

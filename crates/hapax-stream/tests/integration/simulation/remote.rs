@@ -29,11 +29,11 @@ pub fn node_of(key: &RecordKey, nodes: usize) -> usize {
 }
 
 type Answer = Box<dyn Any + Send>;
-/// What the server is to do with its store.
+/// The work of the server with its store.
 type Question = Box<dyn FnOnce(Arc<ServerStore>) -> Pin<Box<dyn Future<Output = Answer>>> + Send>;
 
 thread_local! {
-    /// What is under way in the simulations of this thread, and the last number.
+    /// The letters under way in the simulations of this thread, and the last number.
     static LETTERS: RefCell<(u64, HashMap<u64, Answer>)> = RefCell::default();
 }
 
