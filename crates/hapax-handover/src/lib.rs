@@ -35,7 +35,6 @@ mod owned;
 mod plan;
 mod protocol;
 mod remote;
-mod rules;
 mod segments;
 
 pub use acquired::Acquired;

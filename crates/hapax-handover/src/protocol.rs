@@ -13,7 +13,6 @@
 mod explorer;
 
 use crate::manifest::{Content, Manifest, Object};
-use crate::rules::{Rule, obeys};
 use std::collections::BTreeSet;
 
 /// The most times that a manifest is written for one acquisition or one publication.
@@ -141,9 +140,8 @@ impl State {
     /// Returns a name for a new object, which no other epoch can have.
     pub(crate) fn name(&mut self, random: u64) -> Option<Object> {
         let State::Owning(owning) = self else { return None };
-        let epoch = if obeys(Rule::EpochInName) { owning.current.epoch } else { 0 };
         owning.next_number += 1;
-        let object = Object { epoch, number: owning.next_number, random };
+        let object = Object { epoch: owning.current.epoch, number: owning.next_number, random };
         owning.known.insert(object);
         Some(object)
     }
@@ -201,9 +199,6 @@ impl Owning {
         let publishing = self.publishing.take();
         match (event, publishing) {
             (Event::Looked(now) | Event::Read(now), _) if now.as_ref().is_none_or(|now| now.epoch != epoch) => {
-                if !obeys(Rule::LostAnswer) {
-                    return self.put_over_whatever_there_is(now);
-                }
                 let by = now.map_or(0, |now| now.epoch);
                 (State::Fenced(by), vec![Action::Fenced(by)])
             }
@@ -212,9 +207,8 @@ impl Owning {
             (Event::Publish { attempt, content, new }, _) => self.publish(attempt, content, new),
             (Event::Uploaded(object), Some(mut publishing)) => {
                 let is_last = publishing.waiting.remove(&object) && publishing.waiting.is_empty();
-                let is_due = is_last && obeys(Rule::FilesFirst);
                 self.publishing = Some(publishing);
-                if is_due { self.put() } else { (State::Owning(self), vec![]) }
+                if is_last { self.put() } else { (State::Owning(self), vec![]) }
             }
             (Event::UploadFailed, Some(_)) => (State::Owning(self), vec![Action::GaveUp]),
             (Event::Put(Answer::Written), Some(Publishing { phase: Phase::Putting(put), .. })) => self.published(put),
@@ -246,18 +240,7 @@ impl Owning {
         if new.is_empty() {
             return self.put();
         }
-        let mut early = vec![];
-        if !obeys(Rule::DeleteAfterPublish) {
-            let named = self.publishing.as_ref().map(|publishing| publishing.content.objects()).unwrap_or_default();
-            early.push(Action::Delete(self.current.content.objects().difference(&named).copied().collect()));
-        }
-        if obeys(Rule::FilesFirst) {
-            early.push(Action::Upload(new));
-            return (State::Owning(self), early);
-        }
-        let (state, mut actions) = self.put();
-        actions.push(Action::Upload(new));
-        (state, actions)
+        (State::Owning(self), vec![Action::Upload(new)])
     }
 
     /// Writes the manifest over the current one.
@@ -311,15 +294,6 @@ impl Owning {
         }
         (State::Owning(self), actions)
     }
-
-    /// The mutant: the put has failed, as it thinks, and is made again over what is there.
-    fn put_over_whatever_there_is(mut self, now: Option<Manifest>) -> (State, Vec<Action>) {
-        self.current.version = now.map_or(0, |now| now.version);
-        let attempt = 0;
-        let content = self.current.content.clone();
-        self.publishing = Some(Publishing { attempt, content, waiting: BTreeSet::new(), phase: Phase::Idle, puts: 0 });
-        self.put()
-    }
 }
 
 /// Returns the objects that no owner can ever name again, and that are old: what an epoch before
@@ -331,8 +305,7 @@ pub(crate) fn orphans(
     old_secs: u64,
 ) -> BTreeSet<Object> {
     let named = manifest.content.objects();
-    let is_orphan =
-        |object: &Object| (object.epoch < manifest.epoch || !obeys(Rule::OrphansByEpoch)) && !named.contains(object);
+    let is_orphan = |object: &Object| object.epoch < manifest.epoch && !named.contains(object);
     let listed = listed.into_iter().filter(|(object, age)| is_orphan(object) && *age >= old_secs);
     listed.map(|(object, _)| object).collect()
 }

@@ -10,6 +10,7 @@ use object_store::path::Path;
 use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::time::Instant;
 use xxhash_rust::xxh3::xxh3_128;
 
 pub(crate) struct Remote {
@@ -42,28 +43,37 @@ impl Remote {
     where
         F: Future<Output = Result<T, Error>>,
     {
+        self.ask_until(doing, path, self.options.request_timeout, None, ask).await
+    }
+
+    /// The same, each time for so long, and not beyond an end.
+    async fn ask_until<T, F>(
+        &self,
+        doing: &'static str,
+        path: &Path,
+        after: Duration,
+        end: Option<Instant>,
+        ask: impl Fn() -> F,
+    ) -> Result<T, HandoverError>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
         let mut made = 0;
         loop {
-            let after = self.options.request_timeout;
-            let (path, error) = match tokio::time::timeout(after, ask()).await {
+            let (is_final, error) = match tokio::time::timeout(after, ask()).await {
                 Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(source)) => {
-                    let is_final = matches!(source, Error::NotFound { .. } | Error::NotImplemented { .. });
-                    let source = Arc::new(source);
-                    let error = HandoverError::Store { doing, path: path.to_string(), source };
-                    if is_final {
-                        return Err(error);
-                    }
-                    (path, error)
-                }
-                Err(_) => (path, HandoverError::TimedOut { doing, path: path.to_string(), after }),
+                Ok(Err(source)) => (
+                    matches!(source, Error::NotFound { .. } | Error::NotImplemented { .. }),
+                    HandoverError::Store { doing, path: path.to_string(), source: Arc::new(source) },
+                ),
+                Err(_) => (false, HandoverError::TimedOut { doing, path: path.to_string(), after }),
             };
             made += 1;
-            if made >= self.options.attempts {
+            let pause = self.options.back_off.after(made, random::any());
+            if is_final || made >= self.options.attempts || end.is_some_and(|end| Instant::now() + pause >= end) {
                 return Err(error);
             }
-            let _ = path;
-            self.pause(made).await;
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -75,29 +85,17 @@ impl Remote {
     pub(crate) async fn must_be_conditional(&self) -> Result<(), HandoverError> {
         let path = self.root.clone().join("never-written");
         let mode = || PutMode::Update(UpdateVersion { e_tag: Some("\"0\"".into()), version: Some("0".into()) });
-        let put = || self.store.put_opts(&path, PutPayload::new(), PutOptions::from(mode()));
-        let not_conditional = |answer| HandoverError::NotConditional { store: self.store.to_string(), answer };
-        let mut made = 0;
-        loop {
-            let after = self.options.request_timeout;
-            made += 1;
-            let error = match tokio::time::timeout(after, put()).await {
-                Ok(Ok(_)) => return Err(not_conditional("written".into())),
-                Ok(Err(Error::Precondition { .. } | Error::NotFound { .. } | Error::AlreadyExists { .. })) => {
-                    return Ok(());
-                }
-                Ok(Err(error @ (Error::NotImplemented { .. } | Error::NotSupported { .. }))) => {
-                    return Err(not_conditional(error.to_string()));
-                }
-                Ok(Err(source)) => {
-                    HandoverError::Store { doing: "put", path: path.to_string(), source: Arc::new(source) }
-                }
-                Err(_) => HandoverError::TimedOut { doing: "put", path: path.to_string(), after },
-            };
-            if made >= self.options.attempts {
-                return Err(error);
+        let put = || async {
+            match self.store.put_opts(&path, PutPayload::new(), PutOptions::from(mode())).await {
+                Ok(_) => Ok(Some("written".to_owned())),
+                Err(Error::Precondition { .. } | Error::NotFound { .. } | Error::AlreadyExists { .. }) => Ok(None),
+                Err(error @ (Error::NotImplemented { .. } | Error::NotSupported { .. })) => Ok(Some(error.to_string())),
+                Err(error) => Err(error),
             }
-            self.pause(made).await;
+        };
+        match self.ask("put", &path, put).await? {
+            Some(answer) => Err(HandoverError::NotConditional { store: self.store.to_string(), answer }),
+            None => Ok(()),
         }
     }
 
@@ -191,24 +189,8 @@ impl Remote {
         let path = self.object_path(object);
         let get = || self.store.get_range(&path, range.clone());
         let Some(within) = within else { return self.ask("read", &path, get).await };
-        let (doing, end) = ("read", tokio::time::Instant::now() + within);
-        let mut made = 0;
-        loop {
-            made += 1;
-            // (One request may hang where the next one does not.)
-            let error = match tokio::time::timeout(within / 2, get()).await {
-                Ok(Ok(bytes)) => return Ok(bytes),
-                Ok(Err(source)) => HandoverError::Store { doing, path: path.to_string(), source: Arc::new(source) },
-                Err(_) => HandoverError::TimedOut { doing, path: path.to_string(), after: within / 2 },
-            };
-            let is_gone =
-                matches!(&error, HandoverError::Store { source, .. } if matches!(**source, Error::NotFound { .. }));
-            let pause = self.options.back_off.after(made, random::any());
-            if is_gone || made >= self.options.attempts || tokio::time::Instant::now() + pause >= end {
-                return Err(error);
-            }
-            tokio::time::sleep(pause).await;
-        }
+        // (One request may hang where the next one does not.)
+        self.ask_until("read", &path, within / 2, Some(Instant::now() + within), get).await
     }
 
     pub(crate) async fn delete(&self, object: &Object) -> Result<(), HandoverError> {

@@ -24,20 +24,19 @@ use std::task::{Context, Poll};
 ///
 /// A body that the layer has read is in memory and comes in one piece. Any other is the one
 /// beneath, untouched.
-pub struct Body<B: HttpBody>(Repr<B>);
+pub struct Body<B: HttpBody> {
+    /// The pieces that were read of it.
+    read: [Bytes; 2],
+    end: End<B>,
+}
 
-enum Repr<B: HttpBody> {
-    Read(Read),
-    /// The part that was read before the body became too large, and the rest.
-    Rest {
-        first: [Option<Bytes>; 2],
-        rest: Pin<Box<B>>,
-    },
-    /// The part that was read before the body failed.
-    Failed {
-        first: Option<Bytes>,
-        error: Option<B::Error>,
-    },
+/// The rest of a body, after the pieces that were read.
+enum End<B: HttpBody> {
+    /// The body was read to its end.
+    Trailers(Option<HeaderMap>),
+    /// The body became too large, or was not read at all.
+    Rest(Pin<Box<B>>),
+    Error(Option<B::Error>),
 }
 
 /// A body that has been read to its end.
@@ -73,18 +72,18 @@ pub(super) async fn read<B: HttpBody<Data = Bytes>, E>(
     let mut body = Box::pin(body);
     let (mut data, mut trailers) = (Gathered::default(), None);
     if body.size_hint().lower() > max_bytes as u64 {
-        return Reading::TooLarge(Body(Repr::Rest { first: [None, None], rest: body }));
+        return Reading::TooLarge(Body { read: Default::default(), end: End::Rest(body) });
     }
     while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
         let frame = match frame {
             Ok(frame) => frame,
             Err(error) => {
-                return Reading::Failed(Body(Repr::Failed { first: Some(data.whole()), error: Some(error) }));
+                return Reading::Failed(Body { read: [data.whole(), Bytes::new()], end: End::Error(Some(error)) });
             }
         };
         match frame.into_data() {
             Ok(more) if data.len() + more.len() > max_bytes => {
-                return Reading::TooLarge(Body(Repr::Rest { first: [Some(data.whole()), Some(more)], rest: body }));
+                return Reading::TooLarge(Body { read: [data.whole(), more], end: End::Rest(body) });
             }
             Ok(more) => match take(more.len()) {
                 Ok(()) => data.push(more),
@@ -137,23 +136,18 @@ impl<B: HttpBody> Body<B> {
     /// Returns the same body, which keeps a permit for the bytes that were read of it as long as
     /// there are any.
     pub(super) fn holding(self, permit: Permit) -> Self {
-        match self.0 {
-            Repr::Read(read) => Read { data: permit.with(read.data), ..read }.into(),
-            Repr::Rest { first: [first, second], rest } => {
-                Body(Repr::Rest { first: [first.map(|first| permit.with(first)), second], rest })
-            }
-            Repr::Failed { first, error } => Body(Repr::Failed { first: first.map(|first| permit.with(first)), error }),
-        }
+        let [first, second] = self.read;
+        Body { read: [permit.with(first), second], end: self.end }
     }
 
     pub(super) fn untouched(body: B) -> Self {
-        Body(Repr::Rest { first: [None, None], rest: Box::pin(body) })
+        Body { read: Default::default(), end: End::Rest(Box::pin(body)) }
     }
 }
 
 impl<B: HttpBody> From<Read> for Body<B> {
     fn from(read: Read) -> Self {
-        Body(Repr::Read(read))
+        Body { read: [read.data, Bytes::new()], end: End::Trailers(read.trailers) }
     }
 }
 
@@ -171,67 +165,48 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for Body<B> {
     type Error = B::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let data = |data| Poll::Ready(Some(Ok(Frame::data(data))));
-        match &mut self.0 {
-            Repr::Read(read) => match (std::mem::take(&mut read.data), read.trailers.take()) {
-                (some, trailers) if !some.is_empty() => {
-                    read.trailers = trailers;
-                    data(some)
-                }
-                (_, Some(trailers)) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
-                (_, None) => Poll::Ready(None),
-            },
-            Repr::Rest { first, rest } => {
-                match first.iter_mut().find_map(|first| first.take().filter(|it| !it.is_empty())) {
-                    Some(first) => data(first),
-                    None => rest.as_mut().poll_frame(context),
-                }
-            }
-            Repr::Failed { first, error } => match first.take().filter(|first| !first.is_empty()) {
-                Some(first) => data(first),
-                None => Poll::Ready(error.take().map(Err)),
-            },
+        let Body { read, end } = &mut *self;
+        if let Some(data) = read.iter_mut().map(std::mem::take).find(|data| !data.is_empty()) {
+            return Poll::Ready(Some(Ok(Frame::data(data))));
+        }
+        match end {
+            End::Trailers(trailers) => Poll::Ready(trailers.take().map(|trailers| Ok(Frame::trailers(trailers)))),
+            End::Rest(rest) => rest.as_mut().poll_frame(context),
+            End::Error(error) => Poll::Ready(error.take().map(Err)),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
-            Repr::Read(read) => read.data.is_empty() && read.trailers.is_none(),
-            Repr::Rest { first: [None, None], rest } => rest.is_end_stream(),
-            Repr::Rest { .. } => false,
-            Repr::Failed { error, .. } => error.is_none(),
-        }
+        let is_end = match &self.end {
+            End::Trailers(trailers) => trailers.is_none(),
+            End::Rest(rest) => rest.is_end_stream(),
+            End::Error(error) => error.is_none(),
+        };
+        is_end && self.read.iter().all(Bytes::is_empty)
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        let read: u64 = self.read.iter().map(|data| data.len() as u64).sum();
+        let mut hint = match &self.end {
+            End::Trailers(None) => SizeHint::with_exact(0),
             // A body of known length has no room for trailers in HTTP/1.1.
-            Repr::Read(read) if read.trailers.is_some() => {
-                let mut hint = SizeHint::new();
-                hint.set_lower(read.data.len() as u64);
-                hint
-            }
-            Repr::Read(read) => SizeHint::with_exact(read.data.len() as u64),
-            Repr::Rest { first, rest } => {
-                let read: u64 = first.iter().flatten().map(|first| first.len() as u64).sum();
-                let mut hint = rest.size_hint();
-                if let Some(upper) = hint.upper() {
-                    hint.set_upper(upper.saturating_add(read));
-                }
-                hint.set_lower(hint.lower().saturating_add(read).min(hint.upper().unwrap_or(u64::MAX)));
-                hint
-            }
-            Repr::Failed { .. } => SizeHint::default(),
+            End::Trailers(Some(_)) | End::Error(_) => SizeHint::new(),
+            End::Rest(rest) => rest.size_hint(),
+        };
+        if let Some(upper) = hint.upper() {
+            hint.set_upper(upper.saturating_add(read));
         }
+        hint.set_lower(hint.lower().saturating_add(read).min(hint.upper().unwrap_or(u64::MAX)));
+        hint
     }
 }
 
 impl<B: HttpBody> fmt::Debug for Body<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match &self.0 {
-            Repr::Read(read) => format!("{} bytes", read.data.len()),
-            Repr::Rest { .. } => "a stream".to_owned(),
-            Repr::Failed { .. } => "a stream that failed".to_owned(),
+        let what = match &self.end {
+            End::Trailers(_) => format!("{} bytes", self.read[0].len()),
+            End::Rest(_) => "a stream".to_owned(),
+            End::Error(_) => "a stream that failed".to_owned(),
         };
         f.debug_tuple("Body").field(&what).finish()
     }

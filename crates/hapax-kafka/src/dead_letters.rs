@@ -10,8 +10,6 @@ use std::time::Duration;
 
 /// The beginning of the names of our headers.
 const OURS: &str = "dead-letter-";
-/// The largest number of bytes of a reason.
-const REASON_MAX: usize = 1_024;
 
 #[derive(Clone)]
 pub(crate) struct DeadLetters {
@@ -65,8 +63,6 @@ fn headers(message: &KafkaMessage, group: &str, why: &str) -> OwnedHeaders {
             headers = headers.insert(Header { key, value });
         }
     }
-    let end = (0..=why.len().min(REASON_MAX)).rev().find(|end| why.is_char_boundary(*end));
-    let why = &why[..end.unwrap_or(0)];
     let (partition, offset) = (client.partition().to_string(), client.offset().to_string());
     let ours =
         [("reason", why), ("topic", message.topic()), ("partition", &partition), ("offset", &offset), ("group", group)];

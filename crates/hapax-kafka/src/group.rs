@@ -9,11 +9,11 @@ use crate::dead_letters::DeadLetters;
 use crate::error::KafkaSourceError;
 use crate::health::Health;
 use crate::lag::{Lags, PartitionLag};
-use crate::locked::locked;
 use crate::message::{KafkaMessage, partition};
 use crate::offsets;
 use crate::options::KafkaOptions;
 use crate::settings::{Reset, Settings};
+use hapax_store::sync::lock;
 use hapax_stream::Partition;
 use rdkafka::consumer::base_consumer::PartitionQueue;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol};
@@ -158,7 +158,7 @@ impl Group {
     /// Gives each partition a queue of its own.
     fn split(&self, list: &TopicPartitionList) -> Result<Vec<Arc<Assignment>>, KafkaSourceError> {
         let Some(consumer) = self.consumer.get().and_then(WeakClient::upgrade) else { return Ok(Vec::new()) };
-        let mut tenures = locked(&self.tenures);
+        let mut tenures = lock(&self.tenures);
         let mut split = Vec::new();
         for one in list.elements() {
             let partition = partition(one.topic(), one.partition());
@@ -191,7 +191,7 @@ impl Group {
     fn revoke(&self, consumer: &BaseConsumer<Group>, list: &TopicPartitionList) -> Result<(), KafkaSourceError> {
         let partitions: Vec<Partition> =
             list.elements().iter().map(|one| partition(one.topic(), one.partition())).collect();
-        let mut tenures = locked(&self.tenures);
+        let mut tenures = lock(&self.tenures);
         let gone: Vec<_> = partitions.iter().filter_map(|partition| tenures.remove(partition)).collect();
         drop(tenures);
         #[cfg(feature = "tracing")]
@@ -328,7 +328,7 @@ fn poll(consumer: Client) {
             Some(Ok(message)) => {
                 let (partition, offset) = (partition(message.topic(), message.partition()), message.offset());
                 // (A member that cannot go on has partitions, and no queues.)
-                if locked(&group.tenures).contains_key(&partition) {
+                if lock(&group.tenures).contains_key(&partition) {
                     group.health.fail(KafkaSourceError::OutOfPlace { partition, offset });
                 }
             }

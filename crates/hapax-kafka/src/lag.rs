@@ -1,7 +1,7 @@
 //! Lags, as the client's statistics have them.
 
-use crate::locked::locked;
 use crate::message::partition;
+use hapax_store::sync::lock;
 use hapax_stream::Partition;
 use rdkafka::Statistics;
 use std::sync::Mutex;
@@ -33,10 +33,10 @@ impl Lags {
             }
         }
         lags.sort_by(|a, b| a.partition.cmp(&b.partition));
-        *locked(&self.0) = lags;
+        *lock(&self.0) = lags;
     }
 
     pub(crate) fn of_all(&self) -> Vec<PartitionLag> {
-        locked(&self.0).clone()
+        lock(&self.0).clone()
     }
 }

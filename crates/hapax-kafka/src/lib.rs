@@ -56,7 +56,6 @@ mod error;
 mod group;
 mod health;
 mod lag;
-mod locked;
 mod message;
 mod offsets;
 mod options;

@@ -7,40 +7,17 @@ use rdkafka::ClientConfig;
 use std::time::Duration;
 
 /// The settings that have a meaning for consumers alone.
-const OF_CONSUMERS: [&str; 32] = [
-    "allow.auto.create.topics",
-    "auto.commit.enable",
-    "auto.commit.interval.ms",
-    "auto.offset.reset",
-    "check.crcs",
-    "consume.callback.max.messages",
-    "coordinator.query.interval.ms",
-    "enable.auto.commit",
-    "enable.auto.offset.store",
-    "enable.partition.eof",
-    "fetch.error.backoff.ms",
-    "fetch.max.bytes",
-    "fetch.message.max.bytes",
-    "fetch.min.bytes",
-    "fetch.queue.backoff.ms",
-    "fetch.wait.max.ms",
-    "group.id",
-    "group.instance.id",
-    "group.protocol",
-    "group.protocol.type",
-    "group.remote.assignor",
-    "heartbeat.interval.ms",
-    "isolation.level",
-    "max.partition.fetch.bytes",
-    "max.poll.interval.ms",
-    "offset.store.method",
-    "offset.store.path",
-    "offset.store.sync.interval.ms",
-    "partition.assignment.strategy",
-    "queued.max.messages.kbytes",
-    "queued.min.messages",
-    "session.timeout.ms",
-];
+const OF_CONSUMERS: &str = "
+    allow.auto.create.topics auto.commit.enable auto.commit.interval.ms auto.offset.reset
+    check.crcs consume.callback.max.messages coordinator.query.interval.ms enable.auto.commit
+    enable.auto.offset.store enable.partition.eof fetch.error.backoff.ms fetch.max.bytes
+    fetch.message.max.bytes fetch.min.bytes fetch.queue.backoff.ms fetch.wait.max.ms group.id
+    group.instance.id group.protocol group.protocol.type group.remote.assignor
+    heartbeat.interval.ms isolation.level max.partition.fetch.bytes max.poll.interval.ms
+    offset.store.method offset.store.path offset.store.sync.interval.ms
+    partition.assignment.strategy queued.max.messages.kbytes queued.min.messages
+    session.timeout.ms
+";
 
 /// The place where a partition begins for which nothing was committed: `auto.offset.reset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +102,7 @@ impl Settings {
 /// once however often it is sent.
 fn producer(config: &ClientConfig, options: &KafkaOptions) -> ClientConfig {
     let mut producer = config.clone();
-    for name in OF_CONSUMERS {
+    for name in OF_CONSUMERS.split_whitespace() {
         producer.remove(name);
     }
     // (Another name of `message.timeout.ms`.)

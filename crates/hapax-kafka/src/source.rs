@@ -3,9 +3,9 @@
 use crate::error::KafkaSourceError;
 use crate::group::{Assigned, Assignment, Begin, LOOK, Member};
 use crate::lag::PartitionLag;
-use crate::locked::locked;
 use crate::message::KafkaMessage;
 use crate::options::KafkaOptions;
+use hapax_store::sync::lock;
 use hapax_stream::{Acks, Partition, Source};
 use rdkafka::consumer::Consumer;
 use rdkafka::{ClientConfig, Message};
@@ -148,7 +148,7 @@ impl KafkaSource {
     fn take(&self, max: usize) -> Result<Vec<KafkaMessage>, KafkaSourceError> {
         let consumer = self.member.consumer()?;
         let mut messages = Vec::new();
-        for assignment in locked(&self.held).readable() {
+        for assignment in lock(&self.held).readable() {
             assignment.take(&mut messages, max);
         }
         consumer.context().health.check()?;
@@ -210,7 +210,7 @@ impl Source for KafkaSource {
     }
 
     async fn released(&self, partitions: &[Partition]) {
-        let mut held = locked(&self.held);
+        let mut held = lock(&self.held);
         let Held { assigned, assignments, .. } = &mut *held;
         assignments.extend(std::iter::from_fn(|| assigned.try_recv().ok()));
         assignments.retain(|one| !(one.is_revoked() && partitions.contains(&one.partition)));

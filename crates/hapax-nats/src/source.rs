@@ -8,9 +8,10 @@ use async_nats::jetstream::context::{ConsumerInfoErrorKind, GetStreamByNameError
 use async_nats::jetstream::{AckKind, Context};
 use futures_util::StreamExt;
 use futures_util::future::try_join_all;
+use hapax_store::sync::lock;
 use hapax_stream::{Source, retry_for};
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The time for which the server waits for a message. If the connection breaks meanwhile, the
@@ -131,10 +132,10 @@ impl JetStream {
     async fn acknowledge_one(&self, message: &Message) -> Result<(), NatsError> {
         let place = message.stream_sequence();
         // The server reports terminated messages to those that watch it.
-        let kind = if self.put_aside().contains(&place) { AckKind::Term } else { AckKind::Ack };
+        let kind = if lock(&self.put_aside).contains(&place) { AckKind::Term } else { AckKind::Ack };
         let acknowledge = || self.tell_confirmed(message, kind);
         retry_for(self.options.outage, NatsError::is_transient, acknowledge).await?;
-        self.put_aside().remove(&place);
+        lock(&self.put_aside).remove(&place);
         Ok(())
     }
 
@@ -153,10 +154,6 @@ impl JetStream {
             },
             _ => NatsError::when(doing)(error),
         })
-    }
-
-    fn put_aside(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.put_aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -202,7 +199,7 @@ impl Source for JetStream {
     async fn dead_letter(&self, message: &Arc<Message>, why: &str) -> Result<(), NatsError> {
         let store = || self.store_copy(message, why);
         retry_for(self.options.outage, NatsError::is_transient, store).await?;
-        self.put_aside().insert(message.stream_sequence());
+        lock(&self.put_aside).insert(message.stream_sequence());
         Ok(())
     }
 

@@ -4,8 +4,6 @@ use crate::Message;
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable};
 
-/// The largest number of bytes of a reason: properties have to fit into one frame.
-const REASON_MAX: usize = 1_024;
 /// The mode of messages that survive the broker.
 const PERSISTENT: u8 = 2;
 
@@ -27,7 +25,7 @@ pub(crate) fn properties(message: &Message, queue: &str, why: &str) -> BasicProp
     let mut set = |name: &str, value: &str| {
         headers.insert(format!("dead-letter-{name}").into(), AMQPValue::LongString(value.into()));
     };
-    set("reason", reason(why));
+    set("reason", why);
     set("queue", queue);
     set("exchange", message.exchange.as_str());
     set("routing-key", message.routing_key.as_str());
@@ -73,14 +71,6 @@ fn copied(original: &BasicProperties) -> BasicProperties {
     copy
 }
 
-fn reason(why: &str) -> &str {
-    let mut end = why.len().min(REASON_MAX);
-    while !why.is_char_boundary(end) {
-        end -= 1;
-    }
-    &why[..end]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,7 +90,7 @@ mod tests {
             .with_type("placed".into())
             .with_delivery_mode(1)
             .with_headers(headers);
-        let copy = properties(&Message(delivery), "orders", &"é".repeat(1_000));
+        let copy = properties(&Message(delivery), "orders", "it failed");
         assert_eq!((copy.expiration(), copy.user_id()), (&None, &None));
         assert_eq!((copy.message_id().as_ref().unwrap().as_str(), copy.delivery_mode()), ("o-1", &Some(PERSISTENT)));
         assert_eq!(copy.kind().as_ref().unwrap().as_str(), "placed");
@@ -113,7 +103,7 @@ mod tests {
             ("queue", "orders"),
             ("exchange", "shop"),
             ("routing-key", "eu"),
-            ("reason", &"é".repeat(512)),
+            ("reason", "it failed"),
         ];
         for (name, value) in kept {
             assert_eq!(headers[format!("dead-letter-{name}").as_str()], AMQPValue::LongString(value.into()), "{name}");

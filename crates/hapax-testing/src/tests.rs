@@ -4,7 +4,6 @@ mod broken;
 mod broken_claims;
 mod broken_edges;
 mod broken_everything;
-mod broken_own;
 mod brute_force;
 mod engine;
 mod exercised;

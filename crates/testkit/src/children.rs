@@ -1,9 +1,10 @@
 //! Processes that do not outlive the one that has started them, however that ends.
 
+use hapax_store::sync::lock;
 use std::io;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 type Order = (Command, Sender<io::Result<Child>>);
 
@@ -24,7 +25,7 @@ pub fn spawn(command: Command) -> io::Result<Child> {
         Mutex::new(orders)
     });
     let (answer, answered) = channel();
-    let sent = starter.lock().unwrap_or_else(PoisonError::into_inner).send((command, answer));
+    let sent = lock(starter).send((command, answer));
     sent.expect("the thread that starts processes runs");
     answered.recv().expect("the thread that starts processes answers")
 }

@@ -1,11 +1,9 @@
 //! A server of a test's own that behaves as AWS's services do: moto's, on loopback.
 
-use crate::children;
-use crate::processes::{PATIENCE, free_port};
-use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use crate::directory::Directory;
+use crate::processes::{Process, await_port, free_port};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
 /// The program: moto's server, on a port, with threads or without. (What a queue has is a list that
 /// a deletion makes anew: two at once, and one has not happened; nor has a message that is sent
@@ -30,7 +28,8 @@ run_simple('127.0.0.1', int(sys.argv[1]), application, threaded=sys.argv[2] == '
 
 /// A server that ends with this.
 pub struct MotoServer {
-    child: Child,
+    _process: Process,
+    _directory: Directory,
     port: u16,
 }
 
@@ -59,32 +58,20 @@ impl MotoServer {
             crate::skipped("tests with moto: it is not installed (PyPI: moto[server])");
             return None;
         }
-        let port = free_port();
+        let (directory, port) = (Directory::new("moto"), free_port());
         let mut command = Command::new("python3");
         command.args(["-c", PROGRAM, &port.to_string(), threads]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let server = MotoServer { child: children::started(command), port };
-        let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(began.elapsed() < PATIENCE, "moto does not answer");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Some(server)
+        let log = directory.path().join("log");
+        let process = Process::start(command, &log, directory.path());
+        await_port(port, &log);
+        Some(MotoServer { _process: process, _directory: directory, port })
     }
 
-    /// Returns the port on loopback.
     pub fn port(&self) -> u16 {
         self.port
     }
 
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
-    }
-}
-
-impl Drop for MotoServer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -1,38 +1,28 @@
 //! A pgbouncer of a test's own, in front of a server of a test's own: on a port of the loopback,
 //! ended with the test.
 
-use super::postgres_server::{Server, UNPRIVILEGED, is_root};
-use crate::children;
-use crate::processes::{PATIENCE, free_port};
+use super::postgres_server::{Server, unprivileged};
+use crate::directory::Directory;
+use crate::processes::{Process, await_port, free_port};
 use std::collections::BTreeMap;
-use std::fs;
-use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 pub struct Pooler {
-    dir: PathBuf,
+    _process: Process,
+    _directory: Directory,
     port: u16,
-    process: Option<Child>,
 }
 
 impl Pooler {
     /// Starts a pooler of transactions with this many connections to the server, and with
     /// additional settings. None if there is no pgbouncer here, which is printed.
     pub fn start(server: &Server, connections: usize, settings: &[&str]) -> Option<Pooler> {
-        static POOLERS: AtomicU64 = AtomicU64::new(0);
         let Some(binary) = binary() else {
             crate::skipped_without("pgbouncer", "pgbouncer");
             return None;
         };
-        let name = format!("hapax-pgbouncer-{}-{}", std::process::id(), POOLERS.fetch_add(1, Ordering::Relaxed));
-        let dir = std::env::temp_dir().join(name);
-        fs::create_dir_all(&dir).expect("a temporary directory");
-        let port = free_port();
-        let mut pooler = Pooler { dir, port, process: None };
+        let (directory, port) = (Directory::new("pgbouncer"), free_port());
         let configuration = format!(
             "[databases]\npostgres = host=127.0.0.1 port={} dbname=postgres user=postgres\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
@@ -40,30 +30,13 @@ impl Pooler {
             server.port,
             settings.join("\n"),
         );
-        let file = pooler.dir.join("pgbouncer.ini");
-        fs::write(&file, configuration).expect("a configuration");
-        let mut command = if is_root() {
-            let mut command = Command::new("setpriv");
-            command.args(UNPRIVILEGED).arg(binary);
-            command
-        } else {
-            Command::new(binary)
-        };
-        let log = fs::File::create(pooler.dir.join("log")).expect("a log");
-        command.arg(&file).current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        pooler.process = Some(children::started(command));
-        pooler.wait();
-        Some(pooler)
-    }
-
-    fn wait(&mut self) {
-        let end = Instant::now() + PATIENCE;
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            let ended = self.process.as_mut().and_then(|process| process.try_wait().expect("its state"));
-            let log = || fs::read_to_string(self.dir.join("log")).unwrap_or_default();
-            assert!(ended.is_none() && Instant::now() < end, "pgbouncer does not answer: {}", log());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let [file, log] = ["pgbouncer.ini", "log"].map(|name| directory.path().join(name));
+        std::fs::write(&file, configuration).expect("a configuration");
+        let mut command = unprivileged(&binary);
+        command.arg(&file);
+        let process = Process::start(command, &log, Path::new("/"));
+        await_port(port, &log);
+        Some(Pooler { _process: process, _directory: directory, port })
     }
 
     pub fn port(&self) -> u16 {
@@ -73,16 +46,6 @@ impl Pooler {
     /// Returns an address for the driver.
     pub fn address(&self) -> String {
         format!("host=127.0.0.1 port={} user=postgres dbname=postgres", self.port)
-    }
-}
-
-impl Drop for Pooler {
-    fn drop(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 

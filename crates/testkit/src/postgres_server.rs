@@ -2,23 +2,22 @@
 //! the loopback, ended with the test.
 
 use crate::children;
-use crate::directory::copy;
+use crate::directory::{Directory, copy};
 use crate::processes::{PATIENCE, free_port};
 use crate::shared::Shared;
 use hapax_store::sync::lock;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The user that the server runs as if this process is root, which it refuses. (Whoever becomes
 /// another user is no longer killed with its parent, unless it asks for that again.)
-pub const UNPRIVILEGED: [&str; 4] = ["--reuid=nobody", "--regid=nogroup", "--clear-groups", "--pdeathsig=KILL"];
+const UNPRIVILEGED: [&str; 4] = ["--reuid=nobody", "--regid=nogroup", "--clear-groups", "--pdeathsig=KILL"];
 
 pub struct Server {
-    dir: PathBuf,
+    dir: Directory,
     binaries: PathBuf,
     pub port: u16,
     settings: Vec<String>,
@@ -55,33 +54,28 @@ impl Server {
     pub fn follow(&self, primary: &Server) {
         let _ = fs::remove_dir_all(self.data());
         let port = primary.port.to_string();
-        let from = ["-h", primary.dir.to_str().expect("a path in ASCII"), "-p", &port, "-U", "postgres"];
+        let from = ["-h", primary.dir.path().to_str().expect("a path in ASCII"), "-p", &port, "-U", "postgres"];
         run(self.command("pg_basebackup").args(from).args(["-c", "fast", "--no-sync", "-R", "-D"]).arg(self.data()));
         self.launch();
     }
 
     /// Returns a server without files, in a directory of its own.
     fn stopped(binaries: PathBuf, settings: Vec<String>) -> Server {
-        static SERVERS: AtomicU64 = AtomicU64::new(0);
-        let name = format!("hapax-postgres-{}-{}", std::process::id(), SERVERS.fetch_add(1, Ordering::Relaxed));
-        let dir = std::env::temp_dir().join(name);
-        let _ = fs::remove_dir_all(&dir);
-        fs::create_dir_all(&dir).expect("a temporary directory");
-        // From here on it is removed again, whatever fails.
+        let dir = Directory::new("postgres");
         let server = Server { dir, binaries, port: free_port(), settings, process: Mutex::new(None) };
-        server.own(&server.dir);
+        server.own(server.dir.path());
         server
     }
 
     /// Keeps a copy of its files, for [`restore`](Self::restore). It must not run.
     pub fn back_up(&self) {
-        copy(&self.data(), &self.dir.join("backup")).expect("a copy");
+        copy(&self.data(), &self.dir.path().join("backup")).expect("a copy");
     }
 
     /// Puts the copy in the place of its files. It must not run.
     pub fn restore(&self) {
         fs::remove_dir_all(self.data()).expect("its files");
-        copy(&self.dir.join("backup"), &self.data()).expect("a copy");
+        copy(&self.dir.path().join("backup"), &self.data()).expect("a copy");
     }
 
     /// Makes the files of an empty server, or copies those that were made before in the build's
@@ -118,7 +112,7 @@ impl Server {
 
     /// Returns an address for the driver, by the socket.
     pub fn address(&self) -> String {
-        format!("host={} port={} user=postgres dbname=postgres", self.dir.display(), self.port)
+        format!("host={} port={} user=postgres dbname=postgres", self.dir.path().display(), self.port)
     }
 
     /// Returns an address by TCP.
@@ -134,16 +128,16 @@ impl Server {
     }
 
     pub fn data(&self) -> PathBuf {
-        self.dir.join("data")
+        self.dir.path().join("data")
     }
 
     /// Starts the server, and waits until it answers.
     pub fn launch(&self) {
         let end = Instant::now() + PATIENCE;
-        let log = || fs::OpenOptions::new().create(true).append(true).open(self.dir.join("log")).expect("a log");
+        let log = || fs::OpenOptions::new().create(true).append(true).open(self.dir.path().join("log")).expect("a log");
         loop {
             let mut command = self.command("postgres");
-            command.arg("-D").arg(self.data()).arg("-k").arg(&self.dir).arg("-p").arg(self.port.to_string());
+            command.arg("-D").arg(self.data()).arg("-k").arg(self.dir.path()).arg("-p").arg(self.port.to_string());
             for setting in ["listen_addresses=127.0.0.1", "max_connections=60", "shared_buffers=64MB"] {
                 command.arg("-c").arg(setting);
             }
@@ -171,7 +165,7 @@ impl Server {
 
     fn answers(&self) -> bool {
         let mut ready = Command::new(self.binaries.join("pg_isready"));
-        ready.arg("-q").arg("-h").arg(&self.dir).arg("-p").arg(self.port.to_string()).arg("-d").arg("postgres");
+        ready.arg("-q").arg("-h").arg(self.dir.path()).arg("-p").arg(self.port.to_string()).arg("-d").arg("postgres");
         ready.status().is_ok_and(|status| status.success())
     }
 
@@ -201,15 +195,8 @@ impl Server {
     }
 
     fn command(&self, binary: &str) -> Command {
-        let path = self.binaries.join(binary);
-        let mut command = if is_root() {
-            let mut command = Command::new("setpriv");
-            command.args(UNPRIVILEGED).arg(path);
-            command
-        } else {
-            Command::new(path)
-        };
-        command.current_dir(&self.dir).stdin(Stdio::null());
+        let mut command = unprivileged(&self.binaries.join(binary));
+        command.current_dir(self.dir.path()).stdin(Stdio::null());
         command
     }
 
@@ -218,20 +205,13 @@ impl Server {
     }
 
     fn log(&self) -> String {
-        fs::read_to_string(self.dir.join("log")).unwrap_or_default()
+        fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
-        // Files of processes that are not gone yet may come after it.
-        for _ in 0..50 {
-            if fs::remove_dir_all(&self.dir).is_ok() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
     }
 }
 
@@ -246,6 +226,16 @@ fn binaries() -> Option<PathBuf> {
     versions.sort();
     let complete = |dir: &PathBuf| ["initdb", "postgres", "pg_isready"].iter().all(|name| dir.join(name).exists());
     versions.into_iter().rev().chain(in_path).find(complete)
+}
+
+/// Returns a command that runs a program as another user than root.
+pub(crate) fn unprivileged(program: &Path) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(UNPRIVILEGED).arg(program);
+    command
 }
 
 pub fn is_root() -> bool {

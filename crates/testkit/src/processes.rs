@@ -34,14 +34,8 @@ impl Process {
     /// Interrupts it, as Ctrl-C. Returns how it ended.
     pub fn interrupt(&mut self) -> ExitStatus {
         self.signal("-INT");
-        let began = Instant::now();
-        loop {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return status;
-            }
-            assert!(began.elapsed() < PATIENCE, "it does not end");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        await_that("its end", || self.has_ended());
+        self.child.wait().expect("it has ended")
     }
 
     /// Stops it where it is, as a machine that hangs.
@@ -62,6 +56,10 @@ impl Process {
 
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 }
 
@@ -95,12 +93,20 @@ pub fn await_port(port: u16, log: &Path) {
 /// start RabbitMQ.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Waits until a condition holds, and not for ever.
-pub fn await_until(log: &Path, mut so: impl FnMut() -> bool) {
+/// Waits until a condition holds, and not for ever. If it does not come, the log is shown.
+pub fn await_until(log: &Path, so: impl FnMut() -> bool) {
+    wait(so, || format!("{}: {}", log.display(), std::fs::read_to_string(log).unwrap_or_default()));
+}
+
+/// Waits until a condition holds, and not for ever. If it does not come, it is named.
+pub fn await_that(what: &str, so: impl FnMut() -> bool) {
+    wait(so, || what.to_owned());
+}
+
+fn wait(mut so: impl FnMut() -> bool, said: impl Fn() -> String) {
     let began = Instant::now();
     while !so() {
-        let said = || std::fs::read_to_string(log).unwrap_or_default();
-        assert!(began.elapsed() < PATIENCE, "nothing happens; {}: {}", log.display(), said());
+        assert!(began.elapsed() < PATIENCE, "nothing happens; {}", said());
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,25 +1,23 @@
 //! Redis servers of a test's own, which end with it.
 
-use crate::children;
-use crate::directory::copy;
+use crate::directory::{Directory, copy};
 pub use crate::processes::free_port;
-use crate::processes::{self, PATIENCE};
+use crate::processes::{self, Process, await_that, await_until};
 use hapax_store::sync::lock;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 /// A server in a temporary directory: on a Unix socket, and on loopback if asked. Killed when it is
 /// dropped, also by a panic.
 pub struct Server {
-    directory: PathBuf,
+    running: Mutex<Option<Process>>,
+    directory: Directory,
     arguments: Vec<String>,
     port: u16,
     is_sentinel: bool,
-    running: Mutex<Option<Child>>,
 }
 
 /// Returns true if no server is available; says that the test is skipped.
@@ -43,7 +41,7 @@ impl Server {
         // It keeps what it learns in its configuration, and so takes nothing else from the command
         // line.
         let port = free_port();
-        let config = format!("port {port}\nbind 127.0.0.1\nunixsocket redis.sock\nlogfile redis.log\ndir .\n");
+        let config = format!("port {port}\nbind 127.0.0.1\nunixsocket redis.sock\ndir .\n");
         Self::start_with(port, &[], Some(&config))
     }
 
@@ -52,16 +50,14 @@ impl Server {
     }
 
     fn start_with(port: u16, arguments: &[&str], sentinel: Option<&str>) -> Server {
-        static STARTED: AtomicU64 = AtomicU64::new(0);
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let directory = std::env::temp_dir().join(format!("hapax-redis-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a temporary directory");
+        let directory = Directory::new("redis");
         let arguments = arguments.iter().map(|argument| argument.to_string()).collect();
         let is_sentinel = sentinel.is_some();
+        let server = Server { running: Mutex::new(None), directory, arguments, port, is_sentinel };
+        std::fs::create_dir(server.files()).expect("a directory");
         if let Some(config) = sentinel {
-            std::fs::write(directory.join("sentinel.conf"), config).expect("a file");
+            std::fs::write(server.files().join("sentinel.conf"), config).expect("a file");
         }
-        let server = Server { directory, arguments, port, is_sentinel, running: Mutex::new(None) };
         server.start_again();
         server
     }
@@ -73,7 +69,7 @@ impl Server {
         if String::from_utf8_lossy(&refusal).contains("Bad directive") {
             return None;
         }
-        let (port, file) = (free_port().to_string(), |name| certificate.directory.join(name).display().to_string());
+        let (port, file) = (free_port().to_string(), |name| certificate.0.file(name));
         let files = [file("leaf.pem"), file("leaf.key"), file("root.pem")];
         let mut arguments = vec!["--tls-port", &port, "--tls-auth-clients", "no", "--tls-cert-file", &files[0]];
         arguments.extend(["--tls-key-file", &files[1], "--tls-ca-cert-file", &files[2]]);
@@ -88,23 +84,14 @@ impl Server {
     pub fn start_again(&self) {
         let mut command = Command::new("redis-server");
         if self.is_sentinel {
-            command.args(["sentinel.conf", "--sentinel"]).current_dir(&self.directory);
+            command.args(["sentinel.conf", "--sentinel"]);
         } else {
-            self.configure(&mut command);
+            command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+            command.args(["--unixsocket", "redis.sock", "--dir", ".", "--daemonize", "no"]).args(&self.arguments);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        *self.running() = Some(children::started(command));
-        let began = Instant::now();
-        while !self.answers() {
-            assert!(began.elapsed() < PATIENCE, "no answer; its log: {}", self.log());
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    }
-
-    fn configure(&self, command: &mut Command) {
-        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
-        command.args(["--unixsocket", "redis.sock", "--dir", ".", "--logfile", "redis.log", "--daemonize", "no"]);
-        command.args(&self.arguments).current_dir(&self.directory);
+        let log = self.directory.path().join("log");
+        *self.running() = Some(Process::start(command, &log, &self.files()));
+        await_until(&log, || self.answers());
     }
 
     /// Returns true if it answers, also if it wants a password.
@@ -118,62 +105,54 @@ impl Server {
 
     /// Returns its process, while it runs.
     pub fn pid(&self) -> Option<u32> {
-        self.running().as_ref().map(Child::id)
+        self.running().as_ref().map(Process::id)
     }
 
     /// Kills it, as `kill -9`.
     pub fn kill(&self) {
-        if let Some(mut child) = self.running().take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        drop(self.running().take());
     }
 
     /// Keeps a copy of its files, for [`restore`](Self::restore). Nobody may write meanwhile.
     pub fn back_up(&self) {
         self.ask::<()>(&["SAVE"]);
-        copy(&self.directory, &self.backup()).expect("a copy");
+        copy(&self.files(), &self.backup()).expect("a copy");
     }
 
     /// Kills it, and starts it on the copy in the place of its files, which know all.
     pub fn restore(&self) {
         self.ask::<()>(&["SAVE"]);
         self.kill();
-        std::fs::remove_dir_all(&self.directory).expect("its files");
-        copy(&self.backup(), &self.directory).expect("a copy");
+        std::fs::remove_dir_all(self.files()).expect("its files");
+        copy(&self.backup(), &self.files()).expect("a copy");
         self.start_again();
     }
 
+    fn files(&self) -> PathBuf {
+        self.directory.path().join("files")
+    }
+
     fn backup(&self) -> PathBuf {
-        self.directory.with_extension("backup")
+        self.directory.path().join("backup")
     }
 
     /// Pauses it, as if it hung: its connections stay, and it does not answer. (SIGSTOP.)
     pub fn pause(&self) {
-        self.signal("-STOP");
+        self.running().as_ref().expect("it runs").pause();
     }
 
     /// Resumes it.
     pub fn resume(&self) {
-        self.signal("-CONT");
+        self.running().as_ref().expect("it runs").resume();
     }
 
-    fn signal(&self, signal: &str) {
-        let pid = self.running().as_ref().expect("it runs").id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().expect("kill").success());
-    }
-
-    fn running(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
+    fn running(&self) -> MutexGuard<'_, Option<Process>> {
         lock(&self.running)
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.directory.join("redis.log")).unwrap_or_default()
     }
 
     /// Returns its Unix socket.
     pub fn url(&self) -> String {
-        format!("redis+unix://{}", self.directory.join("redis.sock").display())
+        format!("redis+unix://{}", self.files().join("redis.sock").display())
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -210,15 +189,6 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
-        for directory in [&self.directory, &self.backup()] {
-            let _ = std::fs::remove_dir_all(directory);
-        }
-    }
-}
-
 /// A master, a replica, and three Sentinels that watch both.
 pub struct Watched {
     pub master: Server,
@@ -244,11 +214,7 @@ impl Watched {
             master.get("num-slaves").is_some_and(|n| n == "1")
                 && master.get("num-other-sentinels").is_some_and(|n| n == "2")
         };
-        let began = Instant::now();
-        while !sentinels.iter().all(knows_all) {
-            assert!(began.elapsed() < PATIENCE, "the Sentinels do not find each other");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        await_that("the Sentinels find each other", || sentinels.iter().all(knows_all));
         Watched { master, replica, sentinels }
     }
 
@@ -269,11 +235,12 @@ pub fn follow(replica: &Server, master: &Server) {
     let port = master.address().port().to_string();
     master.ask::<()>(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
     replica.ask::<()>(&["REPLICAOF", "127.0.0.1", &port]);
-    let began = Instant::now();
-    while !replica.ask::<String>(&["INFO", "replication"]).contains("master_link_status:up") {
-        assert!(began.elapsed() < PATIENCE, "the replica does not catch up");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    has_caught_up(replica);
+}
+
+fn has_caught_up(replica: &Server) {
+    let is_up = || replica.ask::<String>(&["INFO", "replication"]).contains("master_link_status:up");
+    await_that("the replica has caught up", is_up);
 }
 
 /// Three nodes that share the slots.
@@ -290,17 +257,9 @@ impl Cluster {
     pub fn start_with(arguments: &[&str]) -> Cluster {
         let bus_ports: Vec<String> = (0..3).map(|_| free_port().to_string()).collect();
         let start = |bus_port: &String| {
-            let of_a_cluster = [
-                "--cluster-enabled",
-                "yes",
-                "--cluster-port",
-                bus_port,
-                "--cluster-node-timeout",
-                "2000",
-                "--cluster-require-full-coverage",
-                "no",
-            ];
-            Server::start_on_loopback(&[&of_a_cluster[..], arguments].concat())
+            let cluster = ["--cluster-enabled", "yes", "--cluster-port", bus_port];
+            let patience = ["--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no"];
+            Server::start_on_loopback(&[&cluster[..], &patience, arguments].concat())
         };
         let nodes: Vec<Server> = bus_ports.iter().map(start).collect();
         for ((node, bus_port), slots) in
@@ -310,17 +269,13 @@ impl Cluster {
             let port = node.address().port().to_string();
             nodes[0].ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, bus_port]);
         }
-        let began = Instant::now();
         let knows_all = |node: &Server| {
             let info: String = node.ask(&["CLUSTER", "INFO"]);
             ["cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:3"]
                 .iter()
                 .all(|line| info.contains(line))
         };
-        while !nodes.iter().all(knows_all) {
-            assert!(began.elapsed() < PATIENCE, "the nodes do not find each other");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        await_that("the nodes find each other", || nodes.iter().all(knows_all));
         Cluster { nodes }
     }
 
@@ -337,21 +292,11 @@ impl Cluster {
         self.nodes[0].ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus_port]);
         self.nodes[0].ask::<()>(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
         let master: String = self.nodes[0].ask(&["CLUSTER", "MYID"]);
-        let began = Instant::now();
-        let wait = |what: &str| {
-            assert!(began.elapsed() < PATIENCE, "not yet: {what}");
-            std::thread::sleep(Duration::from_millis(10));
-        };
-        while replica.try_ask::<()>(&["CLUSTER", "REPLICATE", &master]).is_err() {
-            wait("the replica knows its master");
-        }
-        while !replica.ask::<String>(&["INFO", "replication"]).contains("master_link_status:up") {
-            wait("the replica has caught up");
-        }
+        let knows_master = || replica.try_ask::<()>(&["CLUSTER", "REPLICATE", &master]).is_ok();
+        await_that("the replica knows its master", knows_master);
+        has_caught_up(&replica);
         let knows_it = |node: &Server| node.ask::<String>(&["CLUSTER", "NODES"]).contains("slave");
-        while !self.nodes.iter().all(knows_it) {
-            wait("the others know the replica");
-        }
+        await_that("the others know the replica", || self.nodes.iter().all(knows_it));
         for node in self.nodes.iter().chain([&replica]) {
             node.ask::<()>(&["CONFIG", "SET", "cluster-node-timeout", "500"]);
         }
@@ -360,27 +305,23 @@ impl Cluster {
 }
 
 /// A certificate for loopback, and its issuer.
-pub struct Certificate {
-    directory: PathBuf,
-}
+pub struct Certificate(Directory);
 
 impl Certificate {
     /// Makes a certificate; none, if there is no openssl.
     pub fn make() -> Option<Certificate> {
-        let directory = std::env::temp_dir().join(format!("hapax-redis-{}-certificate", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a temporary directory");
-        let made = Certificate { directory };
-        std::fs::write(made.directory.join("config"), "[req]\ndistinguished_name = name\n[name]\n").expect("a file");
+        let made = Directory::new("redis-certificate");
+        std::fs::write(made.path().join("config"), "[req]\ndistinguished_name = name\n[name]\n").expect("a file");
         let key = "req -x509 -config config -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
         let root = "-keyout root.key -out root.pem -subj /CN=root -addext basicConstraints=critical,CA:TRUE";
         let leaf = "-keyout leaf.key -out leaf.pem -subj /CN=leaf -addext basicConstraints=critical,CA:FALSE \
                     -addext subjectAltName=IP:127.0.0.1 -CA root.pem -CAkey root.key";
         for whose in [root, leaf] {
             let arguments = key.split_whitespace().chain(whose.split_whitespace());
-            let made = Command::new("openssl").args(arguments).current_dir(&made.directory).output().ok()?;
-            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+            let output = Command::new("openssl").args(arguments).current_dir(made.path()).output().ok()?;
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         }
-        Some(made)
+        Some(Certificate(made))
     }
 
     pub fn root_pem(&self) -> Vec<u8> {
@@ -393,12 +334,6 @@ impl Certificate {
     }
 
     fn file(&self, name: &str) -> Vec<u8> {
-        std::fs::read(self.directory.join(name)).expect("a file that was made")
-    }
-}
-
-impl Drop for Certificate {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
+        std::fs::read(self.0.file(name)).expect("a file that was made")
     }
 }

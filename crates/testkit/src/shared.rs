@@ -1,8 +1,9 @@
 //! Servers that the tests of a program share: made by the first that wants one, ended with the
 //! program.
 
+use hapax_store::sync::lock;
 use std::any::Any;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Once, Weak};
 
 /// Something that is made once, if it can be, and dropped when the program exits: a server, for
 /// one. (A value in a `static` would never be dropped, and its directory would stay.)
@@ -40,8 +41,4 @@ fn hold(what: Box<dyn Any + Send>) {
     // SAFETY: the function may be called at any time, from any thread.
     ASKED.call_once(|| assert_eq!(unsafe { libc::atexit(drop_all) }, 0, "it is called at the end"));
     lock(&HELD).push(what);
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

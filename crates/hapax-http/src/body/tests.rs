@@ -39,7 +39,7 @@ fn drain(mut body: Body<Pieces>) -> (String, Option<HeaderMap>, Option<&'static 
                 Err(error) => return (text, trailers, Some(error)),
             }
         }
-        assert!(body.is_end_stream() || matches!(body.0, Repr::Rest { .. }));
+        assert!(body.is_end_stream() || matches!(body.end, End::Rest(_)));
         (text, trailers, None)
     })
 }

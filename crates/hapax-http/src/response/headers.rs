@@ -5,9 +5,10 @@
 //! application's own, are part of its response and stored. `headers/tests/field_names.rs` has the
 //! registered names, each with its fate.
 
-use http::header::*;
+use http::header::CONNECTION;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 /// The reason for which a field is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,89 +36,83 @@ pub(crate) enum Kind {
     Secret,
 }
 
+/// Names that are not stored.
+const NAMES: [(Kind, &str); 9] = [
+    (
+        Kind::Connection,
+        "close connection content-length keep-alive proxy-connection te trailer transfer-encoding upgrade \
+         http2-settings alpn early-data capsule-protocol",
+    ),
+    (
+        Kind::Authentication,
+        "authentication-control authentication-info authorization concealed-auth-export dpop dpop-nonce hobareg \
+         include-referred-token-binding-id optional-www-authenticate proxy-authenticate proxy-authentication-info \
+         proxy-authorization replay-nonce www-authenticate client-cert client-cert-chain cta-common-access-token \
+         sec-token-binding",
+    ),
+    (Kind::Replayed, "idempotency-replayed"),
+    (Kind::Cookie, "cookie cookie2 set-cookie set-cookie2 getprofile profileobject setprofile"),
+    (Kind::Origin, "access-control method-check method-check-expires origin referer-root timing-allow-origin"),
+    (
+        Kind::Moment,
+        "age cache-status date proxy-status server-timing traceparent traceresponse tracestate via warning baggage",
+    ),
+    (
+        Kind::Site,
+        "accept-ch activate-storage-access alt-svc alt-used cache-group-invalidation clear-site-data critical-ch \
+         expect-ct nel observe-browsing-topics origin-agent-cluster public-key-pins public-key-pins-report-only \
+         refresh report-to reporting-endpoints service-worker-allowed set-login set-txn strict-transport-security \
+         use-as-dictionary",
+    ),
+    (
+        Kind::Proxy,
+        "cdn-loop forwarded max-forwards meter proxy-features proxy-instruction surrogate-capability x-sendfile \
+         x-lighttpd-send-file x-lighttpd-send-tempfile x-litespeed-location x-reproxy-url",
+    ),
+    (Kind::Request, "host expect if range available-dictionary destination"),
+];
+
+/// Beginnings of names that are not stored; the first one counts.
+const BEGINNINGS: [(&str, Kind); 6] = [
+    ("sec-websocket-", Kind::Connection),
+    ("sec-", Kind::Request),
+    ("access-control-", Kind::Origin),
+    ("x-accel-", Kind::Proxy),
+    ("x-forwarded-", Kind::Proxy),
+    ("if-", Kind::Request),
+];
+
+/// Registered names that are no secrets, though they look like it.
+const NO_SECRETS: &str = "cmcd-session lock-token";
+
+/// Words that say that a value is a secret, beside those that end with `token`.
+const SECRETS: &str = "apikey assertion auth authenticate authentication authorization cookie credential credentials \
+                       csrf jwt nonce otp passwd password secret session sessionid xsrf";
+
+/// Words before `key` that say that it is a secret.
+const KEYS: &str = "access account admin api auth client customer encryption functions master private secret session \
+                    shared signing subscription";
+
+/// Names that may not be in a trailer section, though they are stored.
+const NO_TRAILERS: &str = "allow cache-control cdn-cache-control expires last-modified link link-template location \
+    pragma preference-applied retry-after vary variant-vary delta-base im status status-uri tcn alternates \
+    mime-version referrer-policy permissions-policy x-content-type-options x-frame-options no-vary-search \
+    cache-groups surrogate-control user-agent from accept prefer priority";
+
+fn has(words: &str, word: &str) -> bool {
+    words.split_ascii_whitespace().any(|one| one == word)
+}
+
 /// Returns the kind of a field that is not stored; `None` for one that is.
 pub(crate) fn kind(name: &HeaderName) -> Option<Kind> {
-    Some(match name.as_str() {
-        "close" | "connection" | "content-length" | "keep-alive" | "proxy-connection" | "te" | "trailer"
-        | "transfer-encoding" | "upgrade" | "http2-settings" | "alpn" | "early-data" | "capsule-protocol" => {
-            Kind::Connection
-        }
-        "idempotency-replayed" => Kind::Replayed,
-        "authentication-control"
-        | "authentication-info"
-        | "authorization"
-        | "concealed-auth-export"
-        | "dpop"
-        | "dpop-nonce"
-        | "hobareg"
-        | "include-referred-token-binding-id"
-        | "optional-www-authenticate"
-        | "proxy-authenticate"
-        | "proxy-authentication-info"
-        | "proxy-authorization"
-        | "replay-nonce"
-        | "www-authenticate"
-        | "client-cert"
-        | "client-cert-chain"
-        | "cta-common-access-token" => Kind::Authentication,
-        name if name.starts_with("sec-") => match name {
-            "sec-token-binding" => Kind::Authentication,
-            name if name.starts_with("sec-websocket-") => Kind::Connection,
-            _ => Kind::Request,
-        },
-        "cookie" | "cookie2" | "set-cookie" | "set-cookie2" | "getprofile" | "profileobject" | "setprofile" => {
-            Kind::Cookie
-        }
-        "access-control"
-        | "method-check"
-        | "method-check-expires"
-        | "origin"
-        | "referer-root"
-        | "timing-allow-origin" => Kind::Origin,
-        name if name.starts_with("access-control-") => Kind::Origin,
-        "age" | "cache-status" | "date" | "proxy-status" | "server-timing" | "traceparent" | "traceresponse"
-        | "tracestate" | "via" | "warning" | "baggage" => Kind::Moment,
-        "accept-ch"
-        | "activate-storage-access"
-        | "alt-svc"
-        | "alt-used"
-        | "cache-group-invalidation"
-        | "clear-site-data"
-        | "critical-ch"
-        | "expect-ct"
-        | "nel"
-        | "observe-browsing-topics"
-        | "origin-agent-cluster"
-        | "public-key-pins"
-        | "public-key-pins-report-only"
-        | "refresh"
-        | "report-to"
-        | "reporting-endpoints"
-        | "service-worker-allowed"
-        | "set-login"
-        | "set-txn"
-        | "strict-transport-security"
-        | "use-as-dictionary" => Kind::Site,
-        "cdn-loop"
-        | "forwarded"
-        | "max-forwards"
-        | "meter"
-        | "proxy-features"
-        | "proxy-instruction"
-        | "surrogate-capability"
-        | "x-sendfile"
-        | "x-lighttpd-send-file"
-        | "x-lighttpd-send-tempfile"
-        | "x-litespeed-location"
-        | "x-reproxy-url" => Kind::Proxy,
-        name if name.starts_with("x-accel-") || name.starts_with("x-forwarded-") => Kind::Proxy,
-        "host" | "expect" | "if" | "range" | "available-dictionary" | "destination" => Kind::Request,
-        name if name.starts_with("if-") => Kind::Request,
-        // Registered, and no secrets.
-        "cmcd-session" | "lock-token" => return None,
-        name if names_a_secret(name) => Kind::Secret,
-        _ => return None,
-    })
+    static KINDS: LazyLock<HashMap<&str, Kind>> = LazyLock::new(|| {
+        let of = |(kind, names): (Kind, &'static str)| names.split_ascii_whitespace().map(move |name| (name, kind));
+        NAMES.into_iter().flat_map(of).collect()
+    });
+    let name = name.as_str();
+    let by_beginning = || BEGINNINGS.into_iter().find_map(|(begins, kind)| name.starts_with(begins).then_some(kind));
+    let is_secret = || names_a_secret(name) && !has(NO_SECRETS, name);
+    KINDS.get(name).copied().or_else(by_beginning).or_else(|| is_secret().then_some(Kind::Secret))
 }
 
 /// Returns true for a name of which a word says that the value is a secret, such as `x-auth-token`,
@@ -125,50 +120,9 @@ pub(crate) fn kind(name: &HeaderName) -> Option<Kind> {
 fn names_a_secret(name: &str) -> bool {
     let mut before = "";
     name.split(['-', '_', '.']).any(|word| {
-        let is_key = word == "key"
-            && matches!(
-                before,
-                "access"
-                    | "account"
-                    | "admin"
-                    | "api"
-                    | "auth"
-                    | "client"
-                    | "customer"
-                    | "encryption"
-                    | "functions"
-                    | "master"
-                    | "private"
-                    | "secret"
-                    | "session"
-                    | "shared"
-                    | "signing"
-                    | "subscription"
-            );
+        let is_key = word == "key" && has(KEYS, before);
         before = word;
-        let is_word = matches!(
-            word,
-            "apikey"
-                | "assertion"
-                | "auth"
-                | "authenticate"
-                | "authentication"
-                | "authorization"
-                | "cookie"
-                | "credential"
-                | "credentials"
-                | "csrf"
-                | "jwt"
-                | "nonce"
-                | "otp"
-                | "passwd"
-                | "password"
-                | "secret"
-                | "session"
-                | "sessionid"
-                | "xsrf"
-        );
-        is_key || is_word || word.ends_with("token")
+        is_key || word.ends_with("token") || has(SECRETS, word)
     })
 }
 
@@ -207,42 +161,11 @@ pub fn keeps_header(name: &HeaderName) -> bool {
 /// Returns true for a field that may be in a trailer section: it is not needed to read, route,
 /// authenticate, cache or act on the message.
 pub(crate) fn may_trail(name: &HeaderName) -> bool {
+    let is_of = |beginnings: &[&str]| beginnings.iter().any(|begins| name.as_str().starts_with(begins));
     match name.as_str() {
         _ if kind(name).is_some() => false,
         "content-digest" | "etag" => true,
-        "allow"
-        | "cache-control"
-        | "cdn-cache-control"
-        | "expires"
-        | "last-modified"
-        | "link"
-        | "link-template"
-        | "location"
-        | "pragma"
-        | "preference-applied"
-        | "retry-after"
-        | "vary"
-        | "variant-vary"
-        | "delta-base"
-        | "im"
-        | "status"
-        | "status-uri"
-        | "tcn"
-        | "alternates"
-        | "mime-version"
-        | "referrer-policy"
-        | "permissions-policy"
-        | "x-content-type-options"
-        | "x-frame-options"
-        | "no-vary-search"
-        | "cache-groups"
-        | "surrogate-control"
-        | "user-agent"
-        | "from"
-        | "accept"
-        | "prefer"
-        | "priority" => false,
-        name => !["content-", "accept-", "cross-origin-", "integrity-policy"].iter().any(|kind| name.starts_with(kind)),
+        name => !has(NO_TRAILERS, name) && !is_of(&["content-", "accept-", "cross-origin-", "integrity-policy"]),
     }
 }
 

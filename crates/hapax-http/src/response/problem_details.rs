@@ -16,7 +16,7 @@ use std::time::Duration;
 /// # fn example(dedup: TieredDedup<InMemoryStore>) {
 /// let layer = IdempotencyLayer::builder(dedup).global_scope().problem_response(|problem| {
 ///     let mut response = problem.response(); // as it would be
-///     *response.body_mut() = format!(r#"{{"error":"{}"}}"#, problem.problem.slug()).into();
+///     *response.body_mut() = format!(r#"{{"error":"{}"}}"#, problem.problem).into();
 ///     response.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
 ///     response
 /// });

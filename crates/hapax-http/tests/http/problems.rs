@@ -28,7 +28,7 @@ async fn the_response_can_be_made_by_the_application() {
         if problem.problem == Problem::KeyMissing {
             *response.status_mut() = StatusCode::PRECONDITION_REQUIRED;
         }
-        let code = HeaderValue::try_from(problem.problem.slug()).unwrap();
+        let code = HeaderValue::try_from(format!("{:?}", problem.problem)).unwrap();
         response.headers_mut().insert("x-error", code);
         response.headers_mut().insert("content-type", HeaderValue::from_static("text/plain"));
         *response.body_mut() = Bytes::from(format!("{}: {}", problem.problem.title(), problem.detail));
@@ -36,7 +36,7 @@ async fn the_response_can_be_made_by_the_application() {
     });
     let server = world.counting(layer).await;
     let answer = server.send(missing()).await;
-    assert_eq!((answer.status.as_u16(), answer.header("x-error")), (428, Some("key-missing")));
+    assert_eq!((answer.status.as_u16(), answer.header("x-error")), (428, Some("KeyMissing")));
     assert_eq!(answer.header("content-type"), Some("text/plain"));
     assert!(answer.text().starts_with("Idempotency key missing: idempotency-key: "), "{}", answer.text());
     world.store.next(hapax_testing::store::Fault::Fails(ErrorKind::Unavailable));

@@ -18,23 +18,16 @@ pub trait StreamExt: Stream + Sized {
     /// Leaves out items whose id was seen before.
     ///
     /// ```
-    /// # use std::{pin::Pin, task::{Context, Poll}};
-    /// # struct Iter(std::vec::IntoIter<&'static str>);
-    /// # impl futures_core::Stream for Iter {
-    /// #     type Item = &'static str;
-    /// #     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<&'static str>> { Poll::Ready(self.0.next()) }
-    /// # }
-    /// # fn iter(items: [&'static str; 3]) -> Iter { Iter(items.to_vec().into_iter()) }
-    /// # async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<S::Item> { std::future::poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await }
+    /// use futures_util::{StreamExt as _, stream::iter};
     /// use hapax_stream::StreamExt;
     /// use hapax_store::{InMemoryStore, TieredDedup};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
     /// let mut fresh = iter(["a", "b", "a"]).dedup_by(engine, |id| *id);
-    /// assert_eq!(next(&mut fresh).await.transpose()?, Some("a"));
-    /// assert_eq!(next(&mut fresh).await.transpose()?, Some("b"));
-    /// assert!(next(&mut fresh).await.is_none());
+    /// assert_eq!(fresh.next().await.transpose()?, Some("a"));
+    /// assert_eq!(fresh.next().await.transpose()?, Some("b"));
+    /// assert!(fresh.next().await.is_none());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -73,21 +66,14 @@ pub trait StreamExt: Stream + Sized {
     /// Claims each item by its id: claim, work, complete.
     ///
     /// ```
-    /// # use std::{pin::Pin, task::{Context, Poll}};
-    /// # struct Iter(std::vec::IntoIter<&'static str>);
-    /// # impl futures_core::Stream for Iter {
-    /// #     type Item = &'static str;
-    /// #     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<&'static str>> { Poll::Ready(self.0.next()) }
-    /// # }
-    /// # fn iter(items: [&'static str; 2]) -> Iter { Iter(items.to_vec().into_iter()) }
-    /// # async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<S::Item> { std::future::poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await }
+    /// use futures_util::{StreamExt as _, stream::iter};
     /// use hapax_stream::StreamExt;
     /// use hapax_store::{InMemoryStore, TieredAttempt, TieredDedup};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
     /// let mut orders = iter(["order-17", "order-18"]).claim_by(engine, |id| *id);
-    /// while let Some(attempt) = next(&mut orders).await {
+    /// while let Some(attempt) = orders.next().await {
     ///     match attempt? {
     ///         (order, TieredAttempt::Claimed(claim)) => {
     ///             println!("handling {order}");

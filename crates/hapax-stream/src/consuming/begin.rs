@@ -1,6 +1,6 @@
 //! The actions that a run of a consumer begins, and their conditions.
 
-use super::calls::Dead;
+use super::calls::{Dead, Happened, call};
 use super::messages::{Message, Stage};
 use super::run::Run;
 use crate::error::ConsumerError;
@@ -24,14 +24,15 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         self.begin_claiming();
         let source = self.source;
         if self.calls.revoked.is_none() {
-            self.calls.revoked = Some(Box::pin(source.revoked()));
+            self.calls.revoked = call(async move { Happened::Revoked(source.revoked().await) });
         }
         if self.calls.switched.is_none() {
             let mut paused = self.shared.standing.paused.subscribe();
-            self.calls.switched = Some(Box::pin(async move {
+            self.calls.switched = call(async move {
                 // (Its other end is there as long as this run.)
                 let _ = paused.changed().await;
-            }));
+                Happened::Due
+            });
         }
         self.begin_receiving();
         if let Some(heartbeat) = &mut self.heartbeat {
@@ -54,16 +55,16 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         let (engine, source, messages) = (&self.shared.engine, self.source, self.messages.of(&tickets));
         // A message that is done needs no count of attempts any more.
         let notes = tickets.iter().filter_map(|&ticket| self.messages.get(ticket)?.note.clone()).collect();
-        self.calls.acknowledge = Some(Box::pin(async move {
+        self.calls.acknowledge = call(async move {
             match engine.flush().await {
                 Ok(()) => {
                     let acknowledged = source.acknowledge(&messages).await;
                     SideRecord::forget(notes).await;
-                    (tickets, Ok(acknowledged))
+                    Happened::Acknowledged(tickets, Ok(acknowledged))
                 }
-                Err(error) => (tickets, Err(error)),
+                Err(error) => Happened::Acknowledged(tickets, Err(error)),
             }
-        }));
+        });
     }
 
     fn begin_retrying(&mut self) {
@@ -75,14 +76,14 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         let held = retries.iter().filter_map(|(ticket, after)| Some((self.messages.get(*ticket)?, *after)));
         let messages: Vec<_> = held.map(|(held, after)| (Arc::clone(&held.message), after)).collect();
         let source = self.source;
-        self.calls.retry = Some(Box::pin(async move {
+        self.calls.retry = call(async move {
             for (message, after) in &messages {
                 if let Err(error) = source.retry(message, *after).await {
-                    return (tickets, Err(error));
+                    return Happened::Retried(tickets, Err(error));
                 }
             }
-            (tickets, Ok(()))
-        }));
+            Happened::Retried(tickets, Ok(()))
+        });
     }
 
     fn begin_putting_aside(&mut self) {
@@ -95,15 +96,15 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         let messages = self.messages.of(&dead.iter().map(|dead| dead.ticket).collect::<Vec<Ticket>>());
         let sent: Vec<Sent> = dead.iter().filter_map(|dead| Some(self.messages.get(dead.ticket)?.sent)).collect();
         let (source, kept_for) = (self.source, self.shared.options.back_off(self.acks).max.saturating_mul(2));
-        self.calls.dead_letter = Some(Box::pin(async move {
+        self.calls.dead_letter = call(async move {
             for (dying, message) in dead.iter().map(|dead| &dead.dying).zip(&messages) {
                 if let Err(error) = source.dead_letter(message, &dying.why).await {
-                    return (dead, Err(error));
+                    return Happened::DeadLettered(dead, Err(error));
                 }
             }
             join_all(dead.iter_mut().zip(sent).map(|(dead, sent)| dead.dying.is_put_aside(sent, kept_for))).await;
-            (dead, Ok(()))
-        }));
+            Happened::DeadLettered(dead, Ok(()))
+        });
     }
 
     /// Claims as many messages as there are free handlers, so that no lease passes while its
@@ -128,10 +129,10 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         let Some(first) = claimed.first().and_then(|&first| self.messages.get(first)) else { return };
         match self.engine_of(first) {
             Ok(engine) => {
-                self.calls.claim = Some(Box::pin(async move {
+                self.calls.claim = call(async move {
                     let attempts = engine.claim_batch(ids).await;
-                    (claimed, attempts)
-                }));
+                    Happened::Claimed(claimed, attempts)
+                });
             }
             Err(error) => {
                 claimed.into_iter().for_each(|ticket| self.give_back(ticket));

@@ -1,6 +1,7 @@
 //! The futures that a consumer awaits: one call of each kind at most, its handlers, and a timer.
 
 use crate::handling::handle::{Dying, Ended};
+use crate::handling::handler::cut;
 use crate::order::Ticket;
 use crate::source::{Partition, Source};
 use hapax_store::attempt_count::AttemptCount;
@@ -11,7 +12,8 @@ use std::task::{Context, Poll};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, Sleep};
 
-type Call<'r, T> = Option<Pin<Box<dyn Future<Output = T> + Send + 'r>>>;
+/// A call under way, with the event of its answer.
+type Call<'r, S, Src> = Option<Pin<Box<dyn Future<Output = Happened<S, Src>> + Send + 'r>>>;
 type Received<Src> = Result<Option<Vec<<Src as Source>::Message>>, <Src as Source>::Error>;
 
 /// The source's answer to a call.
@@ -30,7 +32,8 @@ pub(crate) struct Dead<S: Store> {
 
 impl<S: Store> Dead<S> {
     /// Returns one that nobody has claimed.
-    pub(crate) fn unclaimed(ticket: Ticket, why: String) -> Self {
+    pub(crate) fn unclaimed(ticket: Ticket, mut why: String) -> Self {
+        cut(&mut why);
         let dying = Dying { why, claim: None, count: AttemptCount::default(), again: false };
         Dead { ticket, dying: Box::new(dying) }
     }
@@ -58,31 +61,34 @@ pub(crate) enum Happened<S: Store, Src: Source> {
 
 /// The calls under way.
 pub(crate) struct Calls<'r, S: Store, Src: Source> {
-    pub(crate) shutdown: Call<'r, ()>,
-    pub(crate) revoked: Call<'r, Vec<Partition>>,
+    pub(crate) shutdown: Call<'r, S, Src>,
+    pub(crate) revoked: Call<'r, S, Src>,
     /// Waits until the consumer is paused, or goes on.
-    pub(crate) switched: Call<'r, ()>,
-    pub(crate) released: Call<'r, ()>,
-    pub(crate) complete: Call<'r, Vec<Completed<S>>>,
+    pub(crate) switched: Call<'r, S, Src>,
+    pub(crate) released: Call<'r, S, Src>,
+    pub(crate) complete: Call<'r, S, Src>,
     pub(crate) completing_since: Instant,
     /// Completions that are tried by themselves.
     pub(crate) late: JoinSet<Completed<S>>,
     /// The messages of the acknowledgement under way.
     pub(crate) acknowledging: Vec<Ticket>,
-    pub(crate) acknowledge: Call<'r, (Vec<Ticket>, Acknowledged<Src>)>,
-    pub(crate) retry: Call<'r, (Vec<Ticket>, Told<Src>)>,
-    pub(crate) extend: Call<'r, Vec<String>>,
-    pub(crate) dead_letter: Call<'r, (Vec<Dead<S>>, Told<Src>)>,
-    pub(crate) claim: Call<'r, (Vec<Ticket>, Attempts<S>)>,
-    pub(crate) receive: Call<'r, Received<Src>>,
+    pub(crate) acknowledge: Call<'r, S, Src>,
+    pub(crate) retry: Call<'r, S, Src>,
+    pub(crate) extend: Call<'r, S, Src>,
+    pub(crate) dead_letter: Call<'r, S, Src>,
+    pub(crate) claim: Call<'r, S, Src>,
+    pub(crate) receive: Call<'r, S, Src>,
     pub(crate) handlers: JoinSet<Ended<S>>,
     timer: Pin<Box<Sleep>>,
 }
 
 impl<'r, S: Store, Src: Source> Calls<'r, S, Src> {
-    pub(crate) fn new(shutdown: Call<'r, ()>) -> Self {
+    pub(crate) fn new(shutdown: impl Future<Output = ()> + Send + 'r) -> Self {
         Calls {
-            shutdown,
+            shutdown: call(async move {
+                shutdown.await;
+                Happened::Shutdown
+            }),
             revoked: None,
             switched: None,
             released: None,
@@ -124,55 +130,46 @@ impl<'r, S: Store, Src: Source> Calls<'r, S, Src> {
 
     /// Polls calls that make room before those that fill it.
     fn poll_next(&mut self, cx: &mut Context<'_>, timed: bool) -> Poll<Happened<S, Src>> {
-        if poll(&mut self.shutdown, cx).is_ready() {
-            return Poll::Ready(Happened::Shutdown);
-        }
-        if let Poll::Ready(partitions) = poll(&mut self.revoked, cx) {
-            return Poll::Ready(Happened::Revoked(partitions));
-        }
-        if poll(&mut self.released, cx).is_ready() {
-            return Poll::Ready(Happened::Released);
-        }
-        if poll(&mut self.switched, cx).is_ready() {
-            return Poll::Ready(Happened::Due);
+        let ends = [&mut self.shutdown, &mut self.revoked, &mut self.released, &mut self.switched];
+        if let Some(happened) = first(ends, cx) {
+            return Poll::Ready(happened);
         }
         if timed && self.timer.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Happened::Due);
         }
-        if let Poll::Ready(errors) = poll(&mut self.extend, cx) {
-            return Poll::Ready(Happened::Extended(errors));
-        }
-        if let Poll::Ready((tickets, acknowledged)) = poll(&mut self.acknowledge, cx) {
-            return Poll::Ready(Happened::Acknowledged(tickets, acknowledged));
-        }
-        if let Poll::Ready(completed) = poll(&mut self.complete, cx) {
-            return Poll::Ready(Happened::Completed(completed));
+        if let Some(happened) = first([&mut self.extend, &mut self.acknowledge, &mut self.complete], cx) {
+            return Poll::Ready(happened);
         }
         if let Poll::Ready(Some(completed)) = self.late.poll_join_next(cx) {
             return Poll::Ready(Happened::CompletedLate(completed));
         }
-        if let Poll::Ready((tickets, retried)) = poll(&mut self.retry, cx) {
-            return Poll::Ready(Happened::Retried(tickets, retried));
-        }
-        if let Poll::Ready((dead, put_aside)) = poll(&mut self.dead_letter, cx) {
-            return Poll::Ready(Happened::DeadLettered(dead, put_aside));
+        if let Some(happened) = first([&mut self.retry, &mut self.dead_letter], cx) {
+            return Poll::Ready(happened);
         }
         if let Poll::Ready(Some(handled)) = self.handlers.poll_join_next_with_id(cx) {
             return Poll::Ready(Happened::Handled(handled));
         }
-        if let Poll::Ready((tickets, claimed)) = poll(&mut self.claim, cx) {
-            return Poll::Ready(Happened::Claimed(tickets, claimed));
-        }
-        poll(&mut self.receive, cx).map(Happened::Received)
+        first([&mut self.claim, &mut self.receive], cx).map_or(Poll::Pending, Poll::Ready)
     }
 }
 
-/// Polls a call, and removes it once it has answered; an absent call never answers.
-fn poll<T>(call: &mut Call<'_, T>, cx: &mut Context<'_>) -> Poll<T> {
-    let Some(under_way) = call else { return Poll::Pending };
-    let polled = under_way.as_mut().poll(cx);
-    if polled.is_ready() {
-        *call = None;
-    }
-    polled
+/// Returns a call that is under way.
+pub(crate) fn call<'r, S: Store, Src: Source>(
+    answer: impl Future<Output = Happened<S, Src>> + Send + 'r,
+) -> Call<'r, S, Src> {
+    Some(Box::pin(answer))
+}
+
+/// Polls calls, and removes the first one that answers; an absent call never answers.
+fn first<S: Store, Src: Source, const N: usize>(
+    calls: [&mut Call<'_, S, Src>; N],
+    cx: &mut Context<'_>,
+) -> Option<Happened<S, Src>> {
+    calls.into_iter().find_map(|call| match call.as_mut()?.as_mut().poll(cx) {
+        Poll::Ready(happened) => {
+            *call = None;
+            Some(happened)
+        }
+        Poll::Pending => None,
+    })
 }

@@ -1,7 +1,7 @@
 //! Completions of handled messages: together, and if the store cannot record one, by itself, for as
 //! long as its lease. Its message waits for that: it is neither acknowledged nor tried again.
 
-use super::calls::Completed;
+use super::calls::{Completed, Happened, call};
 use super::messages::Stage;
 use super::run::Run;
 use crate::order::Ticket;
@@ -41,19 +41,16 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         let handled = std::mem::take(&mut self.handled);
         let engine = &self.shared.engine;
         self.calls.completing_since = Instant::now();
-        self.calls.complete = Some(Box::pin(async move {
+        self.calls.complete = call(async move {
             let (mut whose, mut claims) = (Vec::new(), Vec::new());
             for (ticket, claim) in handled {
                 whose.push((ticket, claim.is_verified()));
                 claims.push(claim);
             }
             let completed = engine.complete_batch_once(claims).await;
-            whose
-                .into_iter()
-                .zip(completed)
-                .map(|((ticket, verified), completed)| (ticket, verified, completed))
-                .collect()
-        }));
+            let whose = whose.into_iter().zip(completed);
+            Happened::Completed(whose.map(|((ticket, verified), completed)| (ticket, verified, completed)).collect())
+        });
     }
 
     /// Returns the time until which handled messages wait for the completion that is under way.

@@ -162,7 +162,7 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
         if self.shared.key_of.is_some() && !source.keeps_received() {
             return Err(ConsumerError::OrderNotKept);
         }
-        Run::new(&self.shared, source, self.shared.handler(handle), Box::pin(shutdown)).run().await?;
+        Run::new(&self.shared, source, self.shared.handler(handle), shutdown).run().await?;
         Ok(self.stats())
     }
 

@@ -1,7 +1,7 @@
 //! The end of a consumer's work on some partitions, or on all: nothing new, then a deadline, then a
 //! fence.
 
-use super::calls::Calls;
+use super::calls::{Calls, Happened, call};
 use super::messages::Messages;
 use crate::order::{Order, Ticket};
 use crate::source::{Partition, Source};
@@ -144,7 +144,10 @@ impl Drains {
             && let Some(partitions) = self.to_report.pop_front()
         {
             self.reporting.clone_from(&partitions);
-            calls.released = Some(Box::pin(async move { source.released(&partitions).await }));
+            calls.released = call(async move {
+                source.released(&partitions).await;
+                Happened::Released
+            });
         }
         // Last, since a task that waits for a release is told before the run ends.
         if let Some(drain) = &mut self.shutdown {

@@ -1,7 +1,7 @@
 //! Heartbeats against the broker's own time-out: from time to time the broker is told which
 //! messages are still worked on here.
 
-use super::calls::Calls;
+use super::calls::{Calls, Happened, call};
 use super::messages::Messages;
 use crate::source::Source;
 use hapax_store::Store;
@@ -46,7 +46,7 @@ impl Heartbeat {
         if messages.is_empty() {
             return;
         }
-        calls.extend = Some(Box::pin(async move {
+        calls.extend = call(async move {
             let mut errors = Vec::new();
             let extending = async {
                 for some in messages.chunks(batch) {
@@ -58,8 +58,8 @@ impl Heartbeat {
             if tokio::time::timeout(every, extending).await.is_err() {
                 errors.push(format!("not done within {every:?}"));
             }
-            errors
-        }));
+            Happened::Extended(errors)
+        });
     }
 
     pub(crate) fn next(&self) -> Instant {

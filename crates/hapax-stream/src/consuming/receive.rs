@@ -1,6 +1,6 @@
 //! Received messages: each gets its id, its partition, and a place in the queue.
 
-use super::calls::Dead;
+use super::calls::{Dead, Happened, call};
 use super::messages::{Message, Stage};
 use super::run::Run;
 use crate::error::ConsumerError;
@@ -31,15 +31,15 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             room = room.min(usize::from(!is_here));
         }
         if room > 0 {
-            self.calls.receive = Some(Box::pin(async move {
+            self.calls.receive = call(async move {
                 loop {
                     match source.receive(room).await {
                         // Other tasks get their turn, even if the broker does not wait at all.
                         Ok(Some(messages)) if messages.is_empty() => tokio::task::yield_now().await,
-                        received => return received,
+                        received => return Happened::Received(received),
                     }
                 }
-            }));
+            });
         }
     }
 

@@ -16,7 +16,6 @@ use crate::telemetry::event::Event;
 use hapax_store::attempt_count::SentAs;
 use hapax_store::{Store, StoredId, TieredClaim, TieredDedup};
 use std::collections::{HashMap, HashSet};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -66,7 +65,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         shared: &'r Shared<TieredDedup<S>, Src::Message>,
         source: &'r Src,
         handler: Handler<Src::Message>,
-        shutdown: Pin<Box<dyn Future<Output = ()> + Send + 'r>>,
+        shutdown: impl Future<Output = ()> + Send + 'r,
     ) -> Self {
         let acks = source.acks();
         Run {
@@ -74,7 +73,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             source,
             handler,
             acks,
-            calls: Calls::new(Some(shutdown)),
+            calls: Calls::new(shutdown),
             messages: Messages::new(shared.options.scope_of.is_some()),
             order: Order::new(acks),
             attempts: Attempts::new(MAX_COUNTED),

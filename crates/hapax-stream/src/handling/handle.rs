@@ -3,7 +3,7 @@
 
 use super::counting::Counting;
 use super::delivery::Delivery;
-use super::handler::{FailureKind, Handler, LATEST, call};
+use super::handler::{FailureKind, Handler, call};
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::Event;
 use crate::telemetry::health::Standing;
@@ -196,12 +196,8 @@ async fn failed<S: Store>(
         return Ended::Exhausted { how, dead: Box::new(Dying { why, claim, count, again }) };
     }
     // One wait for both: a message that came before its claim has ended would find it in progress.
-    let after = match how {
-        FailureKind::Later(Some(after)) => after.min(LATEST),
-        _ if counts => back_off(attempt),
-        // Its attempts stay as many as they are, so the deliveries say how long it has been so.
-        _ => back_off(attempt.max(deliveries)),
-    };
+    // (Where its attempts stay as many as they are, the deliveries say how long it has been so.)
+    let after = how.after(|| back_off(if counts { attempt } else { attempt.max(deliveries) }));
     if let Some(claim) = claim {
         // If that fails, the lease ends by itself, and the message comes again all the same.
         let _ = claim.fail(after).await;
@@ -237,7 +233,7 @@ impl<M: Send + Sync + 'static> Task<M> {
         };
         let begun = progress.begun;
         let count = begun.unwrap_or_default();
-        let counts = self.is_attempt(how);
+        let counts = how.is_attempt(&self.standing, self.id, self.random);
         let failed = Failure { why, how, attempt, is_last: false, counts, again: false, count };
         let failure = progress.failure.insert(failed);
         if !counts {
@@ -248,18 +244,6 @@ impl<M: Send + Sync + 'static> Task<M> {
         (failure.count, failure.again) = self.count_failed(begun, attempt).await;
         failure.is_last |= failure.again || failure.count.began >= self.max_attempts;
         Worked::Handled
-    }
-
-    /// Returns true if a failure says something about the message. One that gives up says it
-    /// itself.
-    fn is_attempt(&self, how: FailureKind) -> bool {
-        match how {
-            FailureKind::Later(_) => false,
-            FailureKind::GaveUp => true,
-            FailureKind::Failed | FailureKind::Panicked | FailureKind::TimedOut => {
-                self.standing.outage().failed(self.id, tokio::time::Instant::now(), self.random)
-            }
-        }
     }
 
     /// Returns the number of the attempt, once it is known, and the store knows that the attempt

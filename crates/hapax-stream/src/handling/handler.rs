@@ -3,19 +3,22 @@
 use super::delivery::Delivery;
 use super::failure::{BoxError, OnError, OnErrorBy, Unhandled};
 use crate::telemetry::event::Event;
+use crate::telemetry::health::Standing;
 use crate::telemetry::kinds::Description;
 use crate::telemetry::meters::{ConsumerMeters, KindMeters};
+use hapax_store::StoredId;
 use hapax_store::unwind::{self, Cut};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The largest length of the reason of a failure, in bytes: brokers limit headers and messages, and
 /// a parser's error may quote all of a payload.
 const REASON_MAX: usize = 1_024;
 
 /// The longest wait that a handler can ask for: a year.
-pub(crate) const LATEST: Duration = Duration::from_secs(366 * 24 * 3600);
+const LATEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// A handler of any type, and its future.
 pub(crate) type Handler<M> = Arc<dyn Fn(Delivery<M>) -> Handling + Send + Sync>;
@@ -44,6 +47,20 @@ impl FailureKind {
             FailureKind::TimedOut => &[Event::Failed, Event::TimedOut],
         }
     }
+
+    /// Returns true if it says something about the message. One that gives up says it itself.
+    pub(crate) fn is_attempt(self, standing: &Standing, id: StoredId, random: u64) -> bool {
+        match self {
+            FailureKind::Later(_) => false,
+            FailureKind::GaveUp => true,
+            _ => standing.outage().failed(id, Instant::now(), random),
+        }
+    }
+
+    /// Returns the time after which the message is tried again.
+    pub(crate) fn after(self, back_off: impl FnOnce() -> Duration) -> Duration {
+        if let FailureKind::Later(Some(after)) = self { after.min(LATEST) } else { back_off() }
+    }
 }
 
 /// Calls a handler, which is dropped when its time is over. Fails with the reason of its failure.
@@ -66,9 +83,14 @@ pub(crate) async fn call<M>(
             (format!("the handler was not done within {timeout:?}: option `handler_timeout`"), FailureKind::TimedOut)
         }
     };
+    cut(&mut why);
+    Err((why, how))
+}
+
+/// Leaves the beginning of a reason, as brokers take it.
+pub(crate) fn cut(why: &mut String) {
     let end = (0..=why.len().min(REASON_MAX)).rfind(|&end| why.is_char_boundary(end)).unwrap_or(0);
     why.truncate(end);
-    Err((why, how))
 }
 
 /// A function that makes the span of a handler.

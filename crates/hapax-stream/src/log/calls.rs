@@ -4,7 +4,7 @@ use super::memory::Memory;
 use super::shared::{Held, LogShared};
 use crate::error::ConsumerError;
 use crate::handling::delivery::Delivery;
-use crate::handling::handler::{FailureKind, Handler, LATEST, call};
+use crate::handling::handler::{FailureKind, Handler, call};
 use crate::order::Ticket;
 use crate::source::{Acks, Source};
 use crate::telemetry::event::Event;
@@ -84,18 +84,13 @@ pub(crate) async fn attempts<M: Send + Sync + 'static, K: Memory>(
             count(Event::Handled);
             return Ok(());
         };
-        let now = Instant::now();
         if alone.is_some() {
-            consumer.standing.outage().tried_in_vain(now, random::any());
+            consumer.standing.outage().tried_in_vain(Instant::now(), random::any());
         }
         drop(alone);
         consumer.met(&why);
         how.events().iter().for_each(|&event| count(event));
-        let counts_as_one = match how {
-            FailureKind::Later(_) => false,
-            FailureKind::GaveUp => true,
-            _ => consumer.standing.outage().failed(id, now, random::any()),
-        };
+        let counts_as_one = how.is_attempt(&consumer.standing, id, random::any());
         is_last = counts_as_one && (is_last || how == FailureKind::GaveUp);
         counts.failed(&why, is_last);
         if is_last {
@@ -103,11 +98,7 @@ pub(crate) async fn attempts<M: Send + Sync + 'static, K: Memory>(
         }
         failures = failures.saturating_add(u32::from(counts_as_one));
         count(Event::Retried);
-        let wait = match how {
-            FailureKind::Later(Some(after)) => after.min(LATEST),
-            _ => back_off.after(attempt, random::any()),
-        };
-        tokio::time::sleep(wait).await;
+        tokio::time::sleep(how.after(|| back_off.after(attempt, random::any()))).await;
     }
 }
 

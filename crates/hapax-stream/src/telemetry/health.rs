@@ -2,7 +2,7 @@
 //! one error after another.
 
 use super::outage::Outage;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use hapax_store::sync::{Mutex, MutexGuard, lock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -50,18 +50,18 @@ impl Standing {
     }
 
     pub(crate) fn outage(&self) -> MutexGuard<'_, Outage> {
-        locked(&self.outage)
+        lock(&self.outage)
     }
 
     /// Notes that something was acknowledged.
     pub(crate) fn went_on(&self) {
-        *locked(&self.errors) = None;
+        *lock(&self.errors) = None;
     }
 
     /// Notes an error. Returns the time since which there were nothing but errors, if it is long
     /// and was not told in the last minute.
     pub(crate) fn met(&self, why: &str, now: Instant) -> Option<Duration> {
-        let mut errors = locked(&self.errors);
+        let mut errors = lock(&self.errors);
         let errors = errors.get_or_insert_with(|| Errors { since: now, told: now, why: String::new() });
         why.clone_into(&mut errors.why);
         if now.saturating_duration_since(errors.told) < STALLED {
@@ -78,18 +78,13 @@ impl Standing {
         if let Some(since) = self.outage().since() {
             return Health::Outage(now.saturating_duration_since(since));
         }
-        match &*locked(&self.errors) {
+        match &*lock(&self.errors) {
             Some(Errors { since, why, .. }) if now.saturating_duration_since(*since) >= STALLED => {
                 Health::Stalled { since: now.saturating_duration_since(*since), why: why.clone() }
             }
             _ => Health::Good,
         }
     }
-}
-
-/// Locks what no panic leaves half changed.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -3,11 +3,6 @@
 //!
 //! A circuit breaker (Nygard, *Release It!*, 2007) around the handler.
 
-#[cfg(test)]
-mod mutants;
-mod rules;
-
-use self::rules::{Rule, obeys};
 use hapax_store::StoredId;
 use hapax_store::back_off::BackOff;
 use std::collections::HashSet;
@@ -50,43 +45,34 @@ impl Outage {
     /// Notes that a message could not be handled. Returns true if that counts as an attempt.
     pub(crate) fn failed(&mut self, id: StoredId, now: Instant, random: u64) -> bool {
         if let Some(on) = &self.is_on {
-            let is_over = obeys(Rule::Longest) && now.saturating_duration_since(on.since) >= LONGEST;
-            return is_over || !obeys(Rule::NoneCounts);
+            return now.saturating_duration_since(on.since) >= LONGEST;
         }
-        let another = || StoredId::new(&self.failed.len().to_le_bytes());
-        let counted = if obeys(Rule::Different) { id } else { another() };
-        self.failed.insert(counted);
-        if self.failed.len() < DIFFERENT || !obeys(Rule::Enough) {
-            let is_forgiven = if obeys(Rule::Once) { self.forgiven.remove(&id) } else { self.forgiven.contains(&id) };
-            return !is_forgiven;
+        self.failed.insert(id);
+        if self.failed.len() < DIFFERENT {
+            return !self.forgiven.remove(&id);
         }
-        if self.forgiven.len() >= FORGIVEN_MAX && obeys(Rule::Bound) {
+        if self.forgiven.len() >= FORGIVEN_MAX {
             self.forgiven.clear();
         }
-        if obeys(Rule::NotTheLast) {
-            self.failed.remove(&id);
-        }
-        let failed = self.failed.drain().filter(|_| obeys(Rule::Forgive));
-        self.forgiven.extend(failed);
-        let wait = if obeys(Rule::FirstWait) { BACK_OFF.after(1, random) } else { Duration::ZERO };
-        self.is_on = Some(On { since: now, next: now + wait, tried: 0 });
+        // The last of them has no attempt more: this failure has not counted.
+        self.failed.remove(&id);
+        self.forgiven.extend(self.failed.drain());
+        self.is_on = Some(On { since: now, next: now + BACK_OFF.after(1, random), tried: 0 });
         false
     }
 
     /// Notes that a message that was tried in the outage could not be handled.
     pub(crate) fn tried_in_vain(&mut self, now: Instant, random: u64) {
         if let Some(on) = &mut self.is_on {
-            on.tried = if obeys(Rule::LongerWaits) { on.tried.saturating_add(1) } else { 0 };
+            on.tried = on.tried.saturating_add(1);
             on.next = now + BACK_OFF.after(on.tried.saturating_add(1), random);
         }
     }
 
     /// Notes that a message was handled, which ends the outage.
     pub(crate) fn succeeded(&mut self) {
-        if obeys(Rule::Between) {
-            self.failed.clear();
-        }
-        self.is_on = self.is_on.take().filter(|_| !obeys(Rule::Ends));
+        self.failed.clear();
+        self.is_on = None;
     }
 
     /// Returns the time since which there is an outage.
@@ -104,44 +90,74 @@ impl Outage {
 mod tests {
     use super::*;
 
-    fn id(n: usize) -> StoredId {
-        StoredId::new(&n.to_le_bytes())
+    /// Runs a script, and returns what was seen. A digit: that message fails, and it counts (`+`)
+    /// or not (`-`). `v`: a try in vain, `w`: none; both show the wait for the next in half
+    /// seconds. `s`: a success. `g`, `h`: almost an hour passes, or an hour. `?`: an outage (`o`),
+    /// or none (`.`).
+    fn seen(script: &str) -> String {
+        let (mut outage, mut now) = (Outage::default(), Instant::now());
+        let mut seen = String::new();
+        for step in script.chars() {
+            match step {
+                '0'..='9' => {
+                    let counts = outage.failed(StoredId::new(&[step as u8]), now, 0);
+                    seen.push(if counts { '+' } else { '-' });
+                }
+                's' => outage.succeeded(),
+                'h' => now += LONGEST,
+                'g' => now += LONGEST - Duration::from_nanos(1),
+                '?' => seen.push(if outage.since().is_some() { 'o' } else { '.' }),
+                _ => {
+                    if step == 'v' {
+                        outage.tried_in_vain(now, 0);
+                    }
+                    let wait = outage.next().map_or(0, |next| (next - now).as_millis() / 500);
+                    seen.push_str(&wait.to_string());
+                }
+            }
+        }
+        seen
     }
 
     #[test]
-    fn different_messages_that_fail_one_after_another_are_an_outage() {
+    fn each_rule_holds() {
+        for (rule, script, shows) in [
+            ("one message that fails again and again is one", "11111?", "+++++."),
+            ("five are an outage", "12345?", "++++-o"),
+            ("those before a success are not counted with those after it", "1234s5?", "+++++."),
+            ("in an outage none counts", "1234561g1", "++++----"),
+            ("after an hour they count again", "12345h6?", "++++-+o"),
+            ("those that made it known have one attempt more", "12345s14", "++++---"),
+            ("the last of them has not: its failure has not counted", "12345s5", "++++-+"),
+            ("one more, and not two", "12345s11", "++++--+"),
+            ("the first try waits, too", "12345w", "++++-1"),
+            ("each in vain makes the next wait longer", "12345vvv", "++++-248"),
+            ("a success ends it", "12345s?6", "++++-.+"),
+        ] {
+            assert_eq!(seen(script), shows, "{rule}: {script}");
+        }
+    }
+
+    #[test]
+    fn no_more_messages_are_remembered_after_a_thousand_outages_than_may_be() {
         let (mut outage, now) = (Outage::default(), Instant::now());
-        for _ in 0..100 {
-            assert!(outage.failed(id(0), now, 0), "one message that fails by itself");
-        }
-        for n in 1..DIFFERENT - 1 {
-            assert!(outage.failed(id(n), now, 0) && outage.since().is_none());
-        }
-        outage.succeeded();
-        for n in 0..DIFFERENT - 1 {
-            assert!(outage.failed(id(n), now, 0), "one was handled between them");
-        }
-        assert!(!outage.failed(id(DIFFERENT), now, 0));
-        assert_eq!(outage.since(), Some(now));
-        let later = now + LONGEST - Duration::from_nanos(1);
-        assert!((0..100).all(|n| !outage.failed(id(n), later, 0)), "none counts");
-        outage.succeeded();
-        assert!(outage.since().is_none() && outage.failed(id(DIFFERENT), later, 0));
-        for n in 0..DIFFERENT - 2 {
-            assert!(!outage.failed(id(n), later, 0) && outage.failed(id(n), later, 0), "one is given back");
+        for round in 0..1_000_u32 {
+            for n in 0..DIFFERENT as u32 {
+                outage.failed(StoredId::new(&[round.to_le_bytes(), n.to_le_bytes()].concat()), now, 0);
+            }
+            outage.succeeded();
+            assert!(outage.forgiven.len() < FORGIVEN_MAX + DIFFERENT);
         }
     }
 
     #[test]
-    fn in_an_outage_messages_are_tried_seldom_and_after_an_hour_failures_count() {
+    fn in_an_outage_messages_are_tried_seldom() {
         let (mut outage, begin) = (Outage::default(), Instant::now());
-        for n in 0..DIFFERENT {
-            outage.failed(id(n), begin, 0);
-        }
+        (0..DIFFERENT as u8).for_each(|n| _ = outage.failed(StoredId::new(&[n]), begin, 0));
         let (mut now, mut tried) = (begin, 0);
-        while !outage.failed(id(tried), now, tried as u64) {
+        while !outage.failed(StoredId::new(&[0]), now, tried) {
             now = outage.next().unwrap();
-            outage.tried_in_vain(now, tried as u64);
+            outage.tried_in_vain(now, tried);
             tried += 1;
         }
         assert!((120..260).contains(&tried), "every 15 to 30 s for an hour: {tried}");

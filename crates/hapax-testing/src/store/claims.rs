@@ -10,8 +10,6 @@ pub(super) async fn verify(bench: &Bench<'_>) -> Checked {
     asked_again_a_claim_gets_the_same_answer(bench).await?;
     asked_again_a_completion_changes_nothing(bench).await?;
     an_expired_lease_is_taken_over_and_the_late_holder_changes_nothing(bench).await?;
-    an_expired_lease_is_lost_even_if_nobody_took_it(bench).await?;
-    renewal_extends(bench).await?;
     failure_is_remembered_for_a_while(bench).await?;
     a_claim_that_has_failed_is_nobodys(bench).await?;
     results_are_kept_byte_for_byte(bench).await?;
@@ -98,29 +96,6 @@ async fn an_expired_lease_is_taken_over_and_the_late_holder_changes_nothing(benc
     case.is_in_progress(case.claim("a", 3).await?, LEASE)?;
     case.is(case.complete("a", holder).await?, Held::Done)?;
     case.is(case.complete("a", late).await?, Held::Lost)
-}
-
-async fn an_expired_lease_is_lost_even_if_nobody_took_it(bench: &Bench<'_>) -> Checked {
-    let case = bench.case("an expired lease is lost even if nobody took it").await;
-    let token = case.token("a", 1).await?;
-    bench.advance(LEASE + bench.slack()).await;
-    case.is(case.look_up("a").await?, Known::Unknown)?;
-    case.is(case.renew("a", token).await?, Held::Lost)?;
-    case.is(case.fail("a", token, LEASE).await?, Held::Lost)?;
-    case.is(case.complete("a", token).await?, Held::Lost)?;
-    case.is(case.release("a", token).await?, Held::Lost)?;
-    case.is(case.look_up("a").await?, Known::Unknown)
-}
-
-async fn renewal_extends(bench: &Bench<'_>) -> Checked {
-    let case = bench.case("a renewal extends a lease").await;
-    let token = case.token("a", 1).await?;
-    for _ in 0..3 {
-        bench.advance(LEASE - bench.slack()).await;
-        case.is(case.renew("a", token).await?, Held::Done)?;
-        case.is_in_progress(case.claim("a", 2).await?, LEASE)?;
-    }
-    case.is(case.complete("a", token).await?, Held::Done)
 }
 
 async fn failure_is_remembered_for_a_while(bench: &Bench<'_>) -> Checked {

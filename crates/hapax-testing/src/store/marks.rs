@@ -12,7 +12,6 @@ pub(super) async fn verify(bench: &Bench<'_>) -> Checked {
     a_mark_is_taken_back_by_its_attempt(bench).await?;
     batches_are_answered_in_order(bench).await?;
     a_mark_sees_claims(bench).await?;
-    retention_ends(bench).await?;
     times_that_cannot_be_are_refused(bench).await?;
     ids_are_any_bytes(bench).await?;
     scopes_are_namespaces(bench).await
@@ -162,27 +161,6 @@ async fn a_mark_sees_claims(bench: &Bench<'_>) -> Checked {
     case.is(case.mark("expired", 8).await?, Marked::Fresh)
 }
 
-async fn retention_ends(bench: &Bench<'_>) -> Checked {
-    let case = bench.case("retention ends, and is not a lease").await;
-    case.is(case.mark("marked", 1).await?, Marked::Fresh)?;
-    let token = case.token("claimed", 2).await?;
-    case.is(case.complete("claimed", token).await?, Held::Done)?;
-    case.record("recorded", Some(b"result")).await?;
-    bench.advance(RETENTION - bench.slack()).await;
-    case.is_marked(case.mark("marked", 11).await?)?;
-    for (attempt, id) in (12..).zip(["claimed", "recorded"]) {
-        let completed = case.is_duplicate(case.claim(id, attempt).await?)?;
-        case.is_about(completed.expires_in, bench.slack())?;
-    }
-    bench.advance(2 * bench.slack()).await;
-    for id in ["marked", "claimed", "recorded"] {
-        case.is(case.look_up(id).await?, Known::Unknown)?;
-    }
-    case.is(case.mark("marked", 21).await?, Marked::Fresh)?;
-    case.token("claimed", 22).await?;
-    case.token("recorded", 23).await.map(|_| ())
-}
-
 async fn times_that_cannot_be_are_refused(bench: &Bench<'_>) -> Checked {
     let case = bench.case("times that cannot be are refused").await;
     fn refused<A: std::fmt::Debug>(answers: Answers<A>, option: &str) -> Checked {
@@ -236,44 +214,11 @@ async fn ids_are_any_bytes(bench: &Bench<'_>) -> Checked {
     let digests: Vec<Vec<u8>> =
         long.iter().map(|id| StoredId::new(id).as_bytes().to_vec()).filter(|id| id.len() == 48).collect();
     // Names that text, C, a database's collation, a fixed width, a template and a pattern take for
-    // the same.
-    let special: &[&[u8]] = &[
-        b"",
-        b"\0",
-        b"\0\0",
-        b"0",
-        b"False",
-        b"false",
-        b"FALSE",
-        b" ",
-        b"\n",
-        b"padded",
-        b"padded ",
-        b" padded",
-        b"{a}b",
-        b"{a}c",
-        b"{}",
-        b"a:b",
-        b"'; DROP TABLE ids; --",
-        b"\\x00",
-        b"%s",
-        b"$1",
-        b"*",
-        b"h?llo",
-        b"[a]",
-        b"\xff\xfe",
-        b"\xfe\xff",
-        b"\xc3\xa4",
-        b"a\xcc\x88",
-        b"\xc3\x84",
-        b"\x01owner",
-    ];
-    let ids: Vec<&[u8]> = special
-        .iter()
-        .copied()
-        .chain(long.iter().map(Vec::as_slice))
-        .chain(digests.iter().map(Vec::as_slice))
-        .collect();
+    // the same, with bars between them.
+    const TEXTS: &str = "|\0|\0\0|0|False|false|FALSE| |\n|padded|padded | padded|{a}b|{a}c|{}|a:b|\
+        '; DROP TABLE ids; --|\\x00|%s|$1|*|h?llo|[a]|ä|a\u{308}|Ä|\x01owner";
+    let ids = TEXTS.split('|').map(str::as_bytes).chain([b"\xff\xfe".as_slice(), b"\xfe\xff"]);
+    let ids: Vec<&[u8]> = ids.chain(long.iter().chain(&digests).map(Vec::as_slice)).collect();
     let marks: Vec<Mark> = (1..).zip(&ids).map(|(attempt, id)| case.mark_of(id, attempt)).collect();
     for (id, marked) in ids.iter().zip(case.all("marks of all ids", case.store.mark(&marks).await)?) {
         is(format!("the mark of \"{}\"", id.escape_ascii()), marked, Marked::Fresh)?;

@@ -12,6 +12,8 @@ use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
 const WINDOW: Duration = Duration::from_millis(100);
+/// The window of those that read a clock of their own, in real time, for as short as it takes.
+const SHORT: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
@@ -46,11 +48,24 @@ enum Flaw {
     LooksInTheWrongShard,
     /// Writes a few fresh ids at once, later.
     WritesBehind,
+    /// Reads its clock before it takes the lock: still during the call.
+    ReadsBeforeTheLock,
+    /// One of those, and waits in between, as a thread that is interrupted does.
+    WaitsAfterReading,
+    /// Reads its clock once in thousands of calls, and goes by what it read then.
+    ReadsRarely,
+    /// Removes what has expired, and looks at the time before it takes the lock for that.
+    SweepsByAnOldTime,
 }
 
 /// A map in shards, behind locks.
 struct Map {
     flaw: Flaw,
+    window: Duration,
+    /// The beginning of its own clock, if it reads one; the number of readings, and the last.
+    origin: Option<Instant>,
+    calls: AtomicU64,
+    read: AtomicU64,
     shards: [Mutex<HashMap<u64, u64>>; 16],
     /// Ids that were not answered, and are to be repeated.
     silent: Mutex<Vec<u64>>,
@@ -65,8 +80,14 @@ struct Map {
 impl Map {
     fn new(flaw: Flaw) -> Self {
         let (shards, silent, behind) = Default::default();
-        let [forgets, latest, accepted, lost] = Default::default();
-        Map { flaw, shards, silent, behind, forgets, latest, accepted, lost }
+        let [calls, read, forgets, latest, accepted, lost] = Default::default();
+        let (window, origin) = (WINDOW, None);
+        Map { flaw, window, origin, calls, read, shards, silent, behind, forgets, latest, accepted, lost }
+    }
+
+    /// Returns one that reads a clock of its own.
+    fn with_clock(flaw: Flaw) -> Self {
+        Map { window: SHORT, origin: Some(Instant::now()), ..Map::new(flaw) }
     }
 
     fn shard(&self, id: u64) -> &Mutex<HashMap<u64, u64>> {
@@ -76,15 +97,26 @@ impl Map {
     }
 
     fn now(&self, at: Timestamp) -> u64 {
-        let latest = self.latest.fetch_max(at.as_nanos(), Ordering::SeqCst).max(at.as_nanos());
-        if self.flaw == Flaw::GoesByTheCallersClock { at.as_nanos() } else { latest }
+        let at = self.origin.map_or(at.as_nanos(), |origin| self.read(origin));
+        let latest = self.latest.fetch_max(at, Ordering::SeqCst).max(at);
+        if self.flaw == Flaw::GoesByTheCallersClock { at } else { latest }
+    }
+
+    fn read(&self, origin: Instant) -> u64 {
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.flaw == Flaw::ReadsRarely && !calls.is_multiple_of(2_000) {
+            return self.read.load(Ordering::SeqCst);
+        }
+        let now = origin.elapsed().as_nanos() as u64;
+        self.read.store(now, Ordering::SeqCst);
+        now
     }
 
     fn knows(&self, accepted: &HashMap<u64, u64>, id: u64, now: u64) -> bool {
         let window = match self.flaw {
-            Flaw::ForgetsEarly => WINDOW * 9 / 10,
-            Flaw::RemembersTooLong => WINDOW * 11 / 10,
-            _ => WINDOW,
+            Flaw::ForgetsEarly => self.window * 9 / 10,
+            Flaw::RemembersTooLong => self.window * 11 / 10,
+            _ => self.window,
         };
         accepted.get(&id).is_some_and(|&then| now.saturating_sub(then) < window.as_nanos() as u64)
     }
@@ -132,12 +164,22 @@ impl Subject for Map {
             Flaw::SweepsWithoutLookingAgain if id.is_multiple_of(16) => self.sweep(shard, self.now(at)),
             _ => {}
         }
+        let is_old = matches!(self.flaw, Flaw::ReadsBeforeTheLock | Flaw::WaitsAfterReading | Flaw::ReadsRarely);
+        let before = is_old.then(|| self.now(at));
+        if self.flaw == Flaw::WaitsAfterReading && id.is_multiple_of(64) {
+            yield_now();
+        }
         let busy = shard.try_lock().is_err();
         // Under the lock, or a refresh by a thread that has read the time and then waited would
         // make the id older.
         let mut accepted = shard.lock().unwrap();
-        let now = self.now(at);
+        let now = before.unwrap_or_else(|| self.now(at));
         match self.flaw {
+            // As if the sweep had begun a while ago.
+            Flaw::SweepsByAnOldTime if id.is_multiple_of(8) => {
+                let (sweep, window) = (now + self.window.as_nanos() as u64 / 8, self.window.as_nanos() as u64);
+                accepted.retain(|_, then| sweep.saturating_sub(*then) < window);
+            }
             Flaw::FreshIfBusy if busy => return Some(Outcome::Fresh),
             Flaw::SilentIfBusy if busy && id.is_multiple_of(2) => return None,
             Flaw::RepeatsIfSilent if busy => self.silent.lock().unwrap().push(id),
@@ -275,5 +317,56 @@ fn every_flaw_is_found_and_named() {
         {
             assert!(by <= WINDOW / 10, "{flaw:?}: {problem}");
         }
+    }
+}
+
+/// Returns a workload of three windows.
+fn own_workload(seed: u64) -> Workload {
+    Workload {
+        seed,
+        operations: long(30_000, 60_000),
+        operations_per_window: long(10_000, 20_000),
+        forgets: 2,
+        ..Workload::of_own_clock(SHORT)
+    }
+}
+
+#[track_caller]
+fn assert_accepted(name: &str, seed: u64, subject: &impl Subject, semantics: &Semantics) {
+    let name = format!("{name}, seed {seed}");
+    let report = accepted(&name, || verify(subject, &own_workload(seed), semantics));
+    assert!(report.fresh > 0 && report.duplicates > 0, "{name}: {report}");
+}
+
+/// However busy the machine is, a right one is never rejected.
+#[test]
+fn strategies_with_a_clock_of_their_own_are_accepted() {
+    let semantics = Semantics { forgets_meanwhile: false, accepts_meanwhile: false, ..Semantics::of_own_clock(SHORT) };
+    for (seed, flaw) in (0..).zip([Flaw::None, Flaw::ReadsBeforeTheLock, Flaw::WaitsAfterReading]) {
+        assert_accepted(&format!("{flaw:?}"), seed, &Map::with_clock(flaw), &semantics);
+        // Nothing is remembered for a moment longer, either.
+        let exact = Semantics { slack: Duration::ZERO, ..semantics };
+        assert_accepted(&format!("{flaw:?}"), seed, &Map::with_clock(flaw), &exact);
+    }
+    let refreshing = Semantics { refresh_on_duplicate: true, ..semantics };
+    assert_accepted("refreshing", 0, &Map::with_clock(Flaw::Refreshes), &refreshing);
+}
+
+#[test]
+fn every_flaw_of_those_is_found_and_named() {
+    let semantics = Semantics { forgets_meanwhile: false, accepts_meanwhile: false, ..Semantics::of_own_clock(SHORT) };
+    let refreshing = Semantics { refresh_on_duplicate: true, ..semantics };
+    let cases: [(Flaw, Semantics, &[&str]); 7] = [
+        (Flaw::LooksThenInserts, semantics, &["TwoFresh"]),
+        (Flaw::ForgetsEarly, semantics, &["ForgottenEarly"]),
+        (Flaw::RemembersTooLong, semantics, &["RememberedTooLong"]),
+        (Flaw::ReadsRarely, semantics, &["ForgottenEarly", "RememberedTooLong"]),
+        (Flaw::SweepsByAnOldTime, semantics, &["ForgottenEarly"]),
+        (Flaw::Refreshes, semantics, &["RememberedTooLong"]),
+        (Flaw::None, refreshing, &["ForgottenEarly"]),
+    ];
+    for (flaw, semantics, expected) in cases {
+        let called = if flaw == Flaw::None { "DoesNotRefresh".into() } else { format!("{flaw:?}") };
+        found(called, expected, |seed| verify(&Map::with_clock(flaw), &own_workload(seed), &semantics));
     }
 }

@@ -1,5 +1,6 @@
 //! Reports of handmade histories: the rules that they exercised, and the ids that were live.
 
+use super::handmade::SEMANTICS;
 use crate::{Event, Interval, Operation, Report, Rule, Semantics, check_history};
 use Event::{Claimed, Completed, Duplicate, Forget, Fresh, InProgress, Lost, Mismatch, Renewed};
 use hapax::Timestamp;
@@ -7,16 +8,6 @@ use std::time::Duration;
 
 /// The columns of a row: id, thread, invoked, returned, at, event.
 type Row = (u64, u16, u64, u64, u64, Event);
-
-const SEMANTICS: Semantics = Semantics {
-    window: Duration::from_nanos(100),
-    slack: Duration::from_nanos(10),
-    refresh_on_duplicate: false,
-    forgets_meanwhile: false,
-    accepts_meanwhile: false,
-    time: crate::Time::LargestSoFar,
-    lease: None,
-};
 
 fn report(semantics: &Semantics, operations: &[Operation], evicted: u64) -> Report {
     check_history(operations, semantics, evicted).unwrap_or_else(|violation| panic!("{violation}"))

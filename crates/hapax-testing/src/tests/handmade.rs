@@ -1,13 +1,13 @@
 //! The checker against histories written by hand: counts, pieces and limits, which the tiny
 //! histories of `brute_force` do not have.
 
-use crate::{Event, Interval, Operation, Problem, Semantics, Time, check_history};
+use super::judged::Row;
+use crate::{Event, Operation, Problem, Semantics, Time, check_history};
 use Event::{Duplicate, Evict, Forget, Fresh, Unanswered};
-use hapax::Timestamp;
 use std::time::Duration;
 
 /// A window of 100 ns, remembered up to 10 ns longer.
-const SEMANTICS: Semantics = Semantics {
+pub(super) const SEMANTICS: Semantics = Semantics {
     window: Duration::from_nanos(100),
     slack: Duration::from_nanos(10),
     refresh_on_duplicate: false,
@@ -17,22 +17,8 @@ const SEMANTICS: Semantics = Semantics {
     lease: None,
 };
 
-/// The columns of a row: thread, invoked, returned (0: never), at, event.
-type Row = (u16, u64, u64, u64, Event);
-
 fn history(rows: &[Row]) -> Vec<Operation> {
-    let operation = |&(thread, invoked, returned, at, event): &Row| {
-        let returned = if returned == 0 { Interval::NEVER } else { returned };
-        Operation {
-            id: 1,
-            at: Timestamp::from_nanos(at),
-            interval: Interval { invoked, returned },
-            thread,
-            event,
-            ..Operation::default()
-        }
-    };
-    rows.iter().map(operation).collect()
+    super::judged::history(1, 1, rows)
 }
 
 fn verdict(semantics: &Semantics, evicted: u64, rows: &[Row]) -> Result<(), Problem> {

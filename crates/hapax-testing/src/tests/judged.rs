@@ -1,7 +1,8 @@
 //! Judgements of flawed subjects, with the time that each takes: a line of `scripts/flaws` each.
 
 use crate::checker::problem::name;
-use crate::{Problem, Report, Violation};
+use crate::{Event, Interval, Operation, Problem, Report, Violation};
+use hapax::Timestamp;
 use std::fmt;
 use std::time::Instant;
 
@@ -53,4 +54,17 @@ pub(crate) fn accepted(subject: impl fmt::Debug, verify: impl FnOnce() -> Result
     let report = timed(&subject, verify, verdict).unwrap_or_else(|violation| panic!("{subject:?}: {violation}"));
     println!("{subject:?}: {report}");
     report
+}
+
+/// A call of a handmade history: thread, invoked, returned (0: never), at, event.
+pub(crate) type Row = (u16, u64, u64, u64, Event);
+
+/// Returns a history of one id, whose times are in units of so many nanoseconds.
+pub(crate) fn history(id: u64, nanos: u64, rows: &[Row]) -> Vec<Operation> {
+    let operation = |&(thread, invoked, returned, at, event): &Row| {
+        let returned = if returned == 0 { Interval::NEVER } else { returned };
+        let (at, interval) = (Timestamp::from_nanos(at * nanos), Interval { invoked, returned });
+        Operation { id, at, interval, thread, event, ..Operation::default() }
+    };
+    rows.iter().map(operation).collect()
 }

@@ -1,8 +1,8 @@
 //! Handmade histories, each with its name, the shortest part that shows it, and its diagram.
 
-use crate::{Event, Interval, Operation, Problem, Semantics, Time, Violation, check_history};
+use super::judged::Row;
+use crate::{Event, Operation, Problem, Semantics, Time, Violation, check_history};
 use Event::{Claimed, Completed, Duplicate, Forget, Fresh, InProgress, Lost, Mismatch, Released, Renewed, Unanswered};
-use hapax::Timestamp;
 use std::time::Duration;
 
 const MS: u64 = 1_000_000;
@@ -18,16 +18,8 @@ const SEMANTICS: Semantics = Semantics {
     lease: Some(Duration::from_millis(50)),
 };
 
-/// The columns of a row: thread, invoked, returned (0: never), at in milliseconds, event.
-type Row = (u16, u64, u64, u64, Event);
-
 fn history(rows: &[Row]) -> Vec<Operation> {
-    let operation = |&(thread, invoked, returned, at, event): &Row| {
-        let returned = if returned == 0 { Interval::NEVER } else { returned };
-        let (at, interval) = (Timestamp::from_nanos(at * MS), Interval { invoked, returned });
-        Operation { id: 7, at, interval, thread, event, ..Operation::default() }
-    };
-    rows.iter().map(operation).collect()
+    super::judged::history(7, MS, rows)
 }
 
 #[track_caller]

@@ -12,9 +12,9 @@ mod shown;
 mod world;
 mod wrong;
 
+use crate::stream::TokioClock;
 use broker::Broker;
 use futures_util::future::{LocalBoxFuture, join_all};
-use hapax::{Clock, Timestamp};
 use hapax_store::InMemoryStore;
 use hapax_testing::store::FaultyStore;
 use std::future::{Future, poll_fn};
@@ -22,7 +22,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use world::{Place, World};
 
 tokio::task_local! {
@@ -59,16 +59,6 @@ const TROUBLE: Duration = Duration::from_secs(900);
 const PATIENCE: Duration = Duration::from_secs(12 * 3_600);
 /// The number of ids that each service gets.
 const IDS: u64 = 24;
-
-/// The runtime's clock.
-#[derive(Clone, Copy)]
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_secs(1_000_000) + self.0.elapsed()
-    }
-}
 
 /// Polls a future so often, and drops it then, unless it has ended. Returns nothing if it was.
 async fn mortal<F: Future>(future: F, polls: Option<u64>) -> Option<F::Output> {

@@ -43,19 +43,27 @@ fn with_engine(
     .boxed_local()
 }
 
+/// Claims an id, and does this with the claim. Returns whether the message is done.
+async fn claimed(
+    dedup: &TieredDedup<Store>,
+    id: &str,
+    held: impl AsyncFnOnce(TieredClaim<Store>) -> Result<(), Failure>,
+) -> Result<bool, Failure> {
+    match dedup.claim(id).await? {
+        TieredAttempt::Claimed(claim) => held(claim).await.map(|()| true),
+        attempt => Ok(attempt.is_duplicate()),
+    }
+}
+
 fn completes_first(place: Place) -> Started {
     let service = place.service;
     with_engine(place, service, |dedup, place, id| {
         Box::pin(async move {
-            match dedup.claim(&id).await? {
-                TieredAttempt::Claimed(claim) => {
-                    claim.complete().await?;
-                    place.work(&id).await?;
-                    Ok(true)
-                }
-                TieredAttempt::Duplicate(_) => Ok(true),
-                _ => Ok(false),
-            }
+            claimed(&dedup, &id, async |claim| {
+                claim.complete().await?;
+                place.work(&id).await
+            })
+            .await
         })
     })
 }
@@ -109,15 +117,11 @@ fn works_unasked(place: Place) -> Started {
 fn shares_a_scope(place: Place) -> Started {
     with_engine(place, "", |dedup, place, id| {
         Box::pin(async move {
-            match dedup.claim(&id).await? {
-                TieredAttempt::Claimed(claim) => {
-                    place.work(&id).await?;
-                    claim.complete().await?;
-                    Ok(true)
-                }
-                TieredAttempt::Duplicate(_) => Ok(true),
-                _ => Ok(false),
-            }
+            claimed(&dedup, &id, async |claim| {
+                place.work(&id).await?;
+                Ok(claim.complete().await?)
+            })
+            .await
         })
     })
 }
@@ -131,22 +135,19 @@ fn completes_what_it_gives_up(place: Place) -> Started {
     let service = place.service;
     with_engine(place, service, |dedup, place, id| {
         Box::pin(async move {
-            match dedup.claim(&id).await? {
-                TieredAttempt::Claimed(claim) => {
-                    let worked = place.work(&id).await;
-                    let attempts = ATTEMPTS.with_borrow_mut(|attempts| {
-                        let attempts = attempts.entry((place.number, id)).or_default();
-                        *attempts += 1;
-                        *attempts
-                    });
-                    if worked.is_ok() || attempts == 2 {
-                        claim.complete().await?;
-                    }
-                    worked.map(|()| true)
+            claimed(&dedup, &id, async |claim| {
+                let worked = place.work(&id).await;
+                let attempts = ATTEMPTS.with_borrow_mut(|attempts| {
+                    let attempts = attempts.entry((place.number, id.clone())).or_default();
+                    *attempts += 1;
+                    *attempts
+                });
+                if worked.is_ok() || attempts == 2 {
+                    claim.complete().await?;
                 }
-                TieredAttempt::Duplicate(_) => Ok(true),
-                _ => Ok(false),
-            }
+                worked
+            })
+            .await
         })
     })
 }

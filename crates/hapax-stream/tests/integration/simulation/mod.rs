@@ -14,7 +14,6 @@ mod judge;
 mod queue;
 mod remote;
 mod scenario;
-mod wire;
 mod wrong;
 
 use backlog::Backlog;

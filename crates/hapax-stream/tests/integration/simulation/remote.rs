@@ -1,7 +1,13 @@
-//! A store on another host: its server, and its client.
+//! A store on another host: its server, and its client. What they tell each other stays in this
+//! process. The connection carries the number under which it lies, and loses or delays that.
 
-use crate::simulation::wire::{Wire, decode, encode};
+use crate::simulation::wrong::ServerStore;
 use hapax_store::*;
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,7 +17,6 @@ use turmoil::net::{TcpListener, TcpStream};
 /// The largest number of nodes.
 pub const NODES: usize = 3;
 const PORT: u16 = 4_711;
-const FRAME_MAX_BYTES: usize = 1 << 20;
 
 /// Returns the host of a node.
 pub fn host_of(node: usize) -> String {
@@ -23,22 +28,28 @@ pub fn node_of(key: &RecordKey, nodes: usize) -> usize {
     key.to_stored().iter().fold(7_usize, |hash, byte| (hash * 31 + usize::from(*byte)) % 65_537) % nodes
 }
 
-async fn send(stream: &mut TcpStream, frame: &[u8]) -> std::io::Result<()> {
-    let mut bytes = encode(&frame.len());
-    bytes.extend(frame);
-    stream.write_all(&bytes).await
+type Answer = Box<dyn Any + Send>;
+/// The work of the server with its store.
+type Question = Box<dyn FnOnce(Arc<ServerStore>) -> Pin<Box<dyn Future<Output = Answer>>> + Send>;
+
+thread_local! {
+    /// The letters under way in the simulations of this thread, and the last number.
+    static LETTERS: RefCell<(u64, HashMap<u64, Answer>)> = RefCell::default();
 }
 
-async fn receive(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
-    let mut len = [0; 8];
-    stream.read_exact(&mut len).await?;
-    let len = u64::from_le_bytes(len) as usize;
-    if len > FRAME_MAX_BYTES {
-        return Err(std::io::Error::other("a frame that is too long"));
-    }
-    let mut frame = vec![0; len];
-    stream.read_exact(&mut frame).await?;
-    Ok(frame)
+async fn send(stream: &mut TcpStream, letter: impl Any + Send) -> io::Result<()> {
+    let number = LETTERS.with_borrow_mut(|(last, letters)| {
+        *last += 1;
+        letters.insert(*last, Box::new(letter));
+        *last
+    });
+    stream.write_u64(number).await
+}
+
+async fn receive<T: 'static>(stream: &mut TcpStream) -> io::Result<T> {
+    let number = stream.read_u64().await?;
+    let letter = LETTERS.with_borrow_mut(|(_, letters)| letters.remove(&number)).map(|letter| letter.downcast());
+    letter.and_then(Result::ok).map(|letter| *letter).ok_or_else(|| io::Error::other("nobody sent this"))
 }
 
 /// The delays of a server: it is slow, or hangs, before it has done something, or after. It may die
@@ -46,7 +57,7 @@ async fn receive(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
 pub type Slowness = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// Serves a store to each client that connects, until it is killed.
-pub async fn serve<S: Store>(store: Arc<S>, slowness: Slowness) -> turmoil::Result {
+pub async fn serve(store: Arc<ServerStore>, slowness: Slowness) -> turmoil::Result {
     let listener = TcpListener::bind(("0.0.0.0", PORT)).await?;
     loop {
         let (mut stream, _) = listener.accept().await?;
@@ -54,11 +65,11 @@ pub async fn serve<S: Store>(store: Arc<S>, slowness: Slowness) -> turmoil::Resu
         // The task is local: others are dropped in an order that depends on how many tasks there
         // were before, in other simulations, too.
         tokio::task::spawn_local(async move {
-            while let Ok(asked) = receive(&mut stream).await {
+            while let Ok(asked) = receive::<Question>(&mut stream).await {
                 tokio::time::sleep(slowness()).await;
-                let answer = answer(&store, &asked).await.expect("what clients send can be read");
+                let answer = asked(Arc::clone(&store)).await;
                 tokio::time::sleep(slowness()).await;
-                if send(&mut stream, &answer).await.is_err() {
+                if send(&mut stream, answer).await.is_err() {
                     return;
                 }
             }
@@ -66,22 +77,9 @@ pub async fn serve<S: Store>(store: Arc<S>, slowness: Slowness) -> turmoil::Resu
     }
 }
 
-/// Names the calls, for both sides.
+/// Defines the calls that take a batch.
 macro_rules! calls {
-    ($($number:literal: $call:ident ($request:ty) -> $answer:ty, of $key:expr;)*) => {
-        async fn answer(store: &impl Store, asked: &[u8]) -> Option<Vec<u8>> {
-            let (call, body) = asked.split_first()?;
-            Some(match call {
-                $($number => encode(&store.$call(&decode::<Vec<$request>>(body)?).await),)*
-                20 => encode(&store.expire(decode(body)?).await),
-                21 => {
-                    let (from, limit) = decode::<(Option<Cursor>, usize)>(body)?;
-                    encode(&store.scan(from.as_ref(), limit).await)
-                }
-                _ => return None,
-            })
-        }
-
+    ($($call:ident ($request:ty) -> $answer:ty, of $key:expr;)*) => {
         impl Store for RemoteStore {
             fn backend(&self) -> &'static str {
                 "simulated"
@@ -96,14 +94,14 @@ macro_rules! calls {
             }
 
             $(async fn $call(&self, requests: &[$request]) -> Answers<$answer> {
-                let key: fn(&$request) -> &RecordKey = $key;
-                self.ask_all($number, requests, key).await
+                let call = |store: Arc<ServerStore>, asked: Vec<$request>| async move { store.$call(&asked).await };
+                self.ask_all(call, requests, $key).await
             })*
 
             async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
                 let mut all = Expired::default();
                 for node in &self.nodes {
-                    let expired: Expired = node.ask(20, &limit).await?;
+                    let expired = node.ask(move |store| async move { store.expire(limit).await }).await?;
                     all = Expired::new(all.records + expired.records, all.more || expired.more);
                 }
                 Ok(all)
@@ -111,23 +109,24 @@ macro_rules! calls {
 
             /// (Only a store of one node is scanned.)
             async fn scan(&self, from: Option<&Cursor>, limit: usize) -> Result<Page, StoreError> {
-                self.nodes[0].ask(21, &(from.cloned(), limit)).await
+                let from = from.cloned();
+                self.nodes[0].ask(move |store| async move { store.scan(from.as_ref(), limit).await }).await
             }
         }
     };
 }
 
 calls! {
-    1: mark(Mark) -> Marked, of |mark| &mark.key;
-    2: claim(ClaimRequest) -> Claimed, of |claim| &claim.key;
-    3: complete(Completion) -> Held, of |completion| &completion.hold.key;
-    4: release(Hold) -> Held, of |hold| &hold.key;
-    5: fail(ClaimFailure) -> Held, of |failure| &failure.hold.key;
-    6: renew(Renewal) -> Held, of |renewal| &renewal.hold.key;
-    7: look_up(RecordKey) -> Known, of |key| key;
-    8: record(Record) -> (), of |record| &record.key;
-    9: forget(RecordKey) -> bool, of |key| key;
-    10: unmark(Unmark) -> Unmarked, of |mark| &mark.key;
+    mark(Mark) -> Marked, of |mark| &mark.key;
+    claim(ClaimRequest) -> Claimed, of |claim| &claim.key;
+    complete(Completion) -> Held, of |completion| &completion.hold.key;
+    release(Hold) -> Held, of |hold| &hold.key;
+    fail(ClaimFailure) -> Held, of |failure| &failure.hold.key;
+    renew(Renewal) -> Held, of |renewal| &renewal.hold.key;
+    look_up(RecordKey) -> Known, of |key| key;
+    record(Record) -> (), of |record| &record.key;
+    forget(RecordKey) -> bool, of |key| key;
+    unmark(Unmark) -> Unmarked, of |mark| &mark.key;
 }
 
 /// A client that asks the node that has a key, each over a connection of its own, all concurrently.
@@ -152,69 +151,59 @@ impl RemoteStore {
         RemoteStore { nodes: (0..nodes).map(node).collect(), batch }
     }
 
-    async fn ask_all<R: Wire + Clone, A: Wire>(
+    async fn ask_all<R, A, F>(
         &self,
-        call: u8,
+        call: fn(Arc<ServerStore>, Vec<R>) -> F,
         requests: &[R],
         key: fn(&R) -> &RecordKey,
-    ) -> Answers<A> {
-        let mut parts: [Vec<usize>; NODES] = Default::default();
+    ) -> Answers<A>
+    where
+        R: Clone + Send + Sync + 'static,
+        A: Send + 'static,
+        F: Future<Output = Answers<A>> + Send + 'static,
+    {
+        let mut parts: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
         for (place, request) in requests.iter().enumerate() {
             parts[node_of(key(request), self.nodes.len())].push(place);
         }
         if let Some(node) = parts.iter().position(|part| part.len() == requests.len()) {
-            return self.nodes[node].ask(call, &requests.to_vec()).await;
+            let asked = requests.to_vec();
+            return self.nodes[node].ask(move |store| call(store, asked)).await;
         }
-        let (one, two, three) = tokio::join!(
-            self.ask_some(0, call, requests, &parts[0]),
-            self.ask_some(1, call, requests, &parts[1]),
-            self.ask_some(2, call, requests, &parts[2])
-        );
-        let mut answers: Vec<_> = [one, two, three].into_iter().flatten().collect();
+        let parts = self.nodes.iter().zip(parts).filter(|(_, places)| !places.is_empty());
+        let answers = join_all(parts.map(async |(node, places)| {
+            let asked: Vec<R> = places.iter().map(|&place| requests[place].clone()).collect();
+            let answers = node.ask(move |store| call(store, asked)).await;
+            let answers = answers.unwrap_or_else(|error| places.iter().map(|_| Err(error.clone())).collect());
+            places.into_iter().zip(answers)
+        }));
+        let mut answers: Vec<_> = answers.await.into_iter().flatten().collect();
         answers.sort_by_key(|(place, _)| *place);
         Ok(answers.into_iter().map(|(_, answer)| answer).collect())
-    }
-
-    /// Asks one node the questions at these places.
-    async fn ask_some<R: Wire + Clone, A: Wire>(
-        &self,
-        node: usize,
-        call: u8,
-        requests: &[R],
-        places: &[usize],
-    ) -> Vec<(usize, Result<A, StoreError>)> {
-        if places.is_empty() {
-            return Vec::new();
-        }
-        let asked: Vec<R> = places.iter().map(|&place| requests[place].clone()).collect();
-        let answers: Answers<A> = self.nodes[node].ask(call, &asked).await;
-        let answers = answers.unwrap_or_else(|error| places.iter().map(|_| Err(error.clone())).collect());
-        places.iter().copied().zip(answers).collect()
     }
 }
 
 impl Node {
-    async fn ask<A: Wire>(&self, call: u8, body: &impl Wire) -> Result<A, StoreError>
+    async fn ask<A, F>(&self, ask: impl FnOnce(Arc<ServerStore>) -> F + Send + 'static) -> Result<A, StoreError>
     where
-        Result<A, StoreError>: Wire,
+        A: Send + 'static,
+        F: Future<Output = Result<A, StoreError>> + Send + 'static,
     {
         let mut connection = self.connection.lock().await;
-        let mut asked = vec![call];
-        body.put(&mut asked);
         // It is taken out: if this future is dropped, or fails, no other call reads an answer that
         // is not its own.
         let mut stream = match connection.take() {
             Some(stream) => stream,
             None => TcpStream::connect((self.host.as_str(), PORT)).await.map_err(broken)?,
         };
-        send(&mut stream, &asked).await.map_err(broken)?;
-        let answer = receive(&mut stream).await.map_err(broken)?;
+        let question: Question = Box::new(move |store| Box::pin(async move { Box::new(ask(store).await) as Answer }));
+        send(&mut stream, question).await.map_err(broken)?;
+        let answer: Answer = receive(&mut stream).await.map_err(broken)?;
         *connection = Some(stream);
-        decode(&answer)
-            .unwrap_or_else(|| Err(StoreError::new(ErrorKind::Corrupt, "simulated", "an answer to something else")))
+        *answer.downcast().expect("the answer to this question")
     }
 }
 
-fn broken(error: std::io::Error) -> StoreError {
+fn broken(error: io::Error) -> StoreError {
     StoreError::caused(ErrorKind::Unavailable, "simulated", "the connection broke", error)
 }

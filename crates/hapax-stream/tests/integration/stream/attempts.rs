@@ -1,7 +1,6 @@
 //! Attempts are counted, and deliveries are not: of a broker that delivers messages that wait, are
 //! in progress elsewhere, or have killed their consumer.
 
-use super::queue::{Queue, Received};
 use super::*;
 use hapax_store::ErrorKind;
 use hapax_stream::Delivery;
@@ -11,9 +10,6 @@ use std::future::pending;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::Notify;
-
-const MOMENT: Duration = Duration::from_millis(10);
-const SECOND: Duration = Duration::from_secs(1);
 
 /// The attempts at each id that have begun: their numbers, and whether each was the last.
 type Begun = Arc<Mutex<HashMap<String, Vec<(u32, bool)>>>>;
@@ -29,18 +25,12 @@ fn of(begun: &Begun, id: &str) -> Vec<(u32, bool)> {
     begun.lock().unwrap().get(id).cloned().unwrap_or_default()
 }
 
-/// Builds a consumer of a queue.
-fn of_queue(engine: &Engine) -> ConsumerBuilder<Engine, Received> {
-    let builder = Consumer::builder("orders", engine.clone(), |message: &Received| Some(message.id.clone()));
-    builder.retry_delay(Duration::from_millis(100), Duration::from_secs(5))
-}
-
 /// Makes a handler that takes this long, and fails this often for each id.
 fn handler(
     begun: &Begun,
     takes: Duration,
     fails: usize,
-) -> impl Fn(Delivery<Received>) -> effects::Handling + Send + Sync + 'static {
+) -> impl Fn(Delivery<Received>) -> Handling + Send + Sync + 'static {
     let begun = Arc::clone(begun);
     move |message| {
         let nth = begins(&begun, &message);
@@ -57,7 +47,7 @@ async fn a_backlog_that_becomes_visible_again_and_again_is_handled_and_nothing_i
     let mut queue = Queue::of(Duration::from_millis(200), (0..100).map(|n| n.to_string()));
     queue.is_hoarded = true;
     let (begun, first, second) = (Begun::default(), world.shared().await, world.shared().await);
-    let (slow, quick) = (of_queue(&first).max_in_flight(2).build().unwrap(), of_queue(&second).build().unwrap());
+    let (slow, quick) = (soon_again(&first).max_in_flight(2).build().unwrap(), soon_again(&second).build().unwrap());
     let slowly = slow.run(&queue, handler(&begun, SECOND, 0), queue.emptied());
     let (one, other) = tokio::join!(slowly, async {
         tokio::time::sleep(4 * SECOND).await;
@@ -75,7 +65,7 @@ async fn a_message_in_progress_elsewhere_has_all_its_attempts_when_that_worker_h
     let (queue, begun) = (Queue::of(SECOND, ["a"]), Begun::default());
     let (here, elsewhere) = (world.shared().await, world.shared().await);
     let mut claim = orders(&elsewhere).claim("a").await.unwrap().claimed().unwrap();
-    let consumer = of_queue(&here).max_attempts(4).build().unwrap();
+    let consumer = soon_again(&here).max_attempts(4).build().unwrap();
     let (stats, ()) = tokio::join!(consumer.run(&queue, handler(&begun, MOMENT, 2), queue.emptied()), async {
         while queue.deliveries("a") < 10 {
             tokio::time::sleep(SECOND).await;
@@ -99,7 +89,7 @@ async fn what_fails_after_many_deliveries_is_put_aside_after_as_many_attempts_as
             queue.receive_in_vain();
         }
         let engine = world.shared().await;
-        let consumer = of_queue(&engine).max_attempts(max).build().unwrap();
+        let consumer = soon_again(&engine).max_attempts(max).build().unwrap();
         let stats = consumer.run(&queue, handler(&begun, MOMENT, usize::MAX), queue.emptied()).await.unwrap();
         assert_eq!(of(&begun, "poison"), (1..=max).map(|n| (n, n == max)).collect::<Vec<_>>());
         assert_eq!(queue.put_aside("poison"), ["a failure that was asked for"]);
@@ -117,7 +107,7 @@ async fn killed_by(poison: &'static str, good: usize, max: u32) -> (Queue, Begun
         assert!(deaths < 50, "it goes on for ever: {begun:?}");
         let engines = [world.shared().await, world.shared().await];
         let kill = Arc::new(Notify::new());
-        let consumers = engines.each_ref().map(|engine| of_queue(engine).max_attempts(max).build().unwrap());
+        let consumers = engines.each_ref().map(|engine| soon_again(engine).max_attempts(max).build().unwrap());
         let handle = || {
             let (begun, kill) = (Arc::clone(&begun), Arc::clone(&kill));
             move |message: Delivery<Received>| {
@@ -188,7 +178,7 @@ async fn a_store_that_fails_while_attempts_are_counted_loses_none_and_counts_non
         queue.receive_in_vain();
         tokio::time::sleep(SECOND).await;
         let engine = world.engine().retries(0).build().await.unwrap();
-        let consumer = of_queue(&engine).max_attempts(9).build().unwrap();
+        let consumer = soon_again(&engine).max_attempts(9).build().unwrap();
         let started = world.store.calls();
         let (stats, ()) = tokio::join!(consumer.run(&queue, handler(&begun, MOMENT, 2), queue.emptied()), async {
             while world.store.calls() < started + after {
@@ -221,7 +211,7 @@ async fn faults_of_the_store_and_lapsing_visibility_put_nothing_aside_that_would
         let faults = [(150, fails), (100, loses), (50, one), (50, Fault::Delays(MOMENT)), (20, Fault::Hangs)];
         world.store.at_random(seed, faults);
         let begun = Begun::default();
-        let consumer = of_queue(&engine).max_in_flight(6).max_attempts(8).build().unwrap();
+        let consumer = soon_again(&engine).max_in_flight(6).max_attempts(8).build().unwrap();
         let stats = consumer.run(&queue, handler(&begun, 10 * MOMENT, 1), queue.emptied()).await.unwrap();
         assert_eq!(queue.dead(), Vec::<String>::new(), "seed {seed}: {stats:?}");
         assert!((0..60).all(|n| of(&begun, &n.to_string()).len() >= 2), "seed {seed}: each fails once");
@@ -235,7 +225,7 @@ async fn an_attempt_that_was_stopped_is_not_counted() {
     let (queue, begun) = (Queue::of(SECOND, ["a"]), Begun::default());
     for _ in 0..6 {
         let engine = world.shared().await;
-        let consumer = of_queue(&engine).max_attempts(2).drain(SECOND).build().unwrap();
+        let consumer = soon_again(&engine).max_attempts(2).drain(SECOND).build().unwrap();
         let shutdown = tokio::time::sleep(10 * SECOND);
         let stats = consumer.run(&queue, handler(&begun, 60 * SECOND, 0), shutdown).await.unwrap();
         assert_eq!((stats.abandoned, stats.dead_lettered), (1, 0));
@@ -243,7 +233,7 @@ async fn an_attempt_that_was_stopped_is_not_counted() {
     }
     assert_eq!(of(&begun, "a"), [(1, false); 6]);
     let engine = world.shared().await;
-    let consumer = of_queue(&engine).max_attempts(2).build().unwrap();
+    let consumer = soon_again(&engine).max_attempts(2).build().unwrap();
     consumer.run(&queue, handler(&begun, MOMENT, 0), queue.emptied()).await.unwrap();
     assert_eq!((of(&begun, "a").len(), queue.dead().len()), (7, 0));
 }
@@ -252,7 +242,7 @@ async fn an_attempt_that_was_stopped_is_not_counted() {
 async fn copies_of_a_message_share_its_attempts() {
     let (world, begun) = (World::new(), Begun::default());
     let engine = world.shared().await;
-    let consumer = of_queue(&engine).max_attempts(3).build().unwrap();
+    let consumer = soon_again(&engine).max_attempts(3).build().unwrap();
     let of_one = Queue::of(SECOND, ["poison"]);
     let shutdown = async {
         while of(&begun, "poison").len() < 2 {
@@ -282,7 +272,7 @@ async fn a_first_delivery_costs_no_call_and_a_later_one_two() {
             tokio::time::sleep(2 * SECOND).await;
         }
         let (engine, before) = (world.shared().await, world.store.requests());
-        let consumer = of_queue(&engine).build().unwrap();
+        let consumer = soon_again(&engine).build().unwrap();
         consumer.run(&queue, handler(&begun, MOMENT, 0), queue.emptied()).await.unwrap();
         world.store.requests() - before
     };
@@ -294,7 +284,7 @@ async fn a_first_delivery_costs_no_call_and_a_later_one_two() {
 async fn whoever_replays_a_dead_letter_has_it_handled_with_all_attempts() {
     let world = World::new();
     let (queue, begun, engine) = (Queue::of(SECOND, ["a"]), Begun::default(), world.shared().await);
-    let consumer = of_queue(&engine).max_attempts(3).build().unwrap();
+    let consumer = soon_again(&engine).max_attempts(3).build().unwrap();
     consumer.run(&queue, handler(&begun, MOMENT, usize::MAX), queue.emptied()).await.unwrap();
     assert_eq!(queue.put_aside("a").len(), 1);
     queue.send("a");
@@ -310,7 +300,7 @@ async fn whoever_replays_a_dead_letter_has_it_handled_with_all_attempts() {
 async fn an_id_that_is_forgotten_while_it_fails_has_all_attempts_again() {
     let world = World::new();
     let (queue, begun, engine) = (Queue::of(SECOND, ["a"]), Begun::default(), world.shared().await);
-    let consumer = of_queue(&engine).max_attempts(4).retry_delay(10 * SECOND, 10 * SECOND).build().unwrap();
+    let consumer = soon_again(&engine).max_attempts(4).retry_delay(10 * SECOND, 10 * SECOND).build().unwrap();
     let (stats, ()) = tokio::join!(consumer.run(&queue, handler(&begun, MOMENT, 4), queue.emptied()), async {
         while of(&begun, "a").len() < 3 {
             tokio::time::sleep(MOMENT).await;
@@ -335,7 +325,7 @@ async fn an_exclusive_engine_counts_attempts_and_does_not_take_the_counts_for_id
         let engine = world.exclusive().await;
         let warmed = engine.warm().await.unwrap();
         assert_eq!(warmed, 0, "what the store keeps for attempts is no id");
-        let consumer = of_queue(&engine).max_attempts(9).build().unwrap();
+        let consumer = soon_again(&engine).max_attempts(9).build().unwrap();
         let (calls, failing) = (AtomicUsize::new(0), Arc::clone(&fails));
         let of_begun = Arc::clone(&begun);
         let handle = move |message: Delivery<Received>| {

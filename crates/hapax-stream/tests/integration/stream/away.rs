@@ -7,8 +7,6 @@ use hapax_stream::Acks;
 use hapax_testing::store::Fault;
 use std::future::pending;
 
-const MOMENT: Duration = Duration::from_millis(10);
-const SECOND: Duration = Duration::from_secs(1);
 /// The time that handlers take. Those of all messages are at work when the store goes, and end
 /// while it is away.
 const TAKES: Duration = Duration::from_millis(100);

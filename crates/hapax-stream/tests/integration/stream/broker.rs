@@ -4,6 +4,7 @@ use super::Store as TestStore;
 use hapax_store::{Known, RecordKey, Scope, Store};
 use hapax_stream::{Acks, Partition, Source};
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::io::Error;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
@@ -18,17 +19,6 @@ pub struct Message {
     pub id: Option<String>,
     pub deliveries: u32,
 }
-
-#[derive(Debug)]
-pub struct Refused;
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the broker refuses, as it was asked to")
-    }
-}
-
-impl std::error::Error for Refused {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
@@ -183,8 +173,9 @@ impl Broker {
         (!messages.is_empty()).then_some(messages).or_else(|| all_done.then(Vec::new))
     }
 
-    fn refused(&self, call: &str) -> Result<(), Refused> {
-        if self.refuses.lock().unwrap().contains(call) { Err(Refused) } else { Ok(()) }
+    fn refused(&self, call: &str) -> Result<(), Error> {
+        let refuses = self.refuses.lock().unwrap().contains(call);
+        if refuses { Err(Error::other("the broker refuses, as it was asked to")) } else { Ok(()) }
     }
 
     /// Returns true if a message is done, as the store knows.
@@ -201,9 +192,9 @@ pub fn partition(number: u32) -> Partition {
 
 impl Source for Broker {
     type Message = Message;
-    type Error = Refused;
+    type Error = Error;
 
-    async fn receive(&self, max: usize) -> Result<Option<Vec<Message>>, Refused> {
+    async fn receive(&self, max: usize) -> Result<Option<Vec<Message>>, Error> {
         loop {
             self.refused("receive")?;
             match self.take(max) {
@@ -224,7 +215,7 @@ impl Source for Broker {
         }
     }
 
-    async fn acknowledge(&self, messages: &[Arc<Message>]) -> Result<(), Refused> {
+    async fn acknowledge(&self, messages: &[Arc<Message>]) -> Result<(), Error> {
         self.refused("acknowledge")?;
         assert!(!messages.is_empty(), "nothing is acknowledged");
         tokio::time::sleep(self.takes).await;
@@ -253,7 +244,7 @@ impl Source for Broker {
         Ok(())
     }
 
-    async fn retry(&self, message: &Arc<Message>, after: Duration) -> Result<(), Refused> {
+    async fn retry(&self, message: &Arc<Message>, after: Duration) -> Result<(), Error> {
         self.refused("retry")?;
         assert_eq!(self.acks, Acks::Each, "a cumulative broker takes nothing back");
         let mut state = self.state();
@@ -264,7 +255,7 @@ impl Source for Broker {
         Ok(())
     }
 
-    async fn dead_letter(&self, message: &Arc<Message>, why: &str) -> Result<(), Refused> {
+    async fn dead_letter(&self, message: &Arc<Message>, why: &str) -> Result<(), Error> {
         self.refused("dead_letter")?;
         tokio::time::sleep(self.takes).await;
         self.state().dead.insert(message.offset, why.to_owned());

@@ -4,7 +4,6 @@ use super::*;
 use hapax_stream::{Acks, Delivery};
 use hapax_testing::store::Fault;
 
-const MOMENT: Duration = Duration::from_millis(10);
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Returns the time that a message takes: those at odd places take long.

@@ -9,8 +9,6 @@ use hapax_testing::store::Fault;
 use std::future::pending;
 use std::sync::Mutex;
 
-const MOMENT: Duration = Duration::from_millis(10);
-
 /// The times at which a handler was called, and for which attempt.
 type Calls = Arc<Mutex<Vec<(Instant, u32, bool)>>>;
 
@@ -79,37 +77,6 @@ async fn what_fails_too_often_is_put_aside_until_it_is_sent_anew() {
         assert_eq!((stats.dead_lettered, stats.duplicate, stats.acknowledged), (2, 0, 2));
         assert!(orders(&engine).claim("poison").await.unwrap().claimed().is_some(), "it is not done");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_kills_its_consumers_is_put_aside_unhandled() {
-    let world = World::new();
-    let broker = Broker::new(&world.store, Acks::Each).counting_deliveries();
-    let poison = broker.send(0, "poison");
-    let begun = Arc::new(std::sync::atomic::AtomicU32::new(0));
-    // The first delivery is not counted when it begins.
-    for _ in 0..3 {
-        let engine = world.shared().await;
-        let consumer = consumer(&engine).max_attempts(2).build().unwrap();
-        let begun = Arc::clone(&begun);
-        let handler = move |_: Delivery<Message>| {
-            begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            pending::<Result<(), &str>>()
-        };
-        let run = consumer.run(&broker, handler, pending());
-        assert!(tokio::time::timeout(Duration::from_secs(1), run).await.is_err(), "it dies at the message");
-        broker.reconnect();
-        tokio::time::sleep(2 * LEASE).await;
-    }
-    assert_eq!(begun.load(std::sync::atomic::Ordering::Relaxed), 3);
-    broker.send(0, "good");
-    broker.close();
-    let (engine, calls) = (world.shared().await, Calls::default());
-    let consumer = consumer(&engine).max_attempts(2).build().unwrap();
-    let stats = consumer.run(&broker, failing(0, false, &calls), pending()).await.unwrap();
-    assert_eq!((stats.dead_lettered, stats.handled, stats.acknowledged), (1, 1, 2));
-    assert_eq!(broker.state().dead.get(&poison).unwrap(), "2 of 2 attempts have begun, and none has handled it");
-    assert_eq!(calls.lock().unwrap().len(), 1, "the good one");
 }
 
 #[tokio::test(start_paused = true)]

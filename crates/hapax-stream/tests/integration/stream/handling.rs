@@ -6,8 +6,6 @@ use hapax_stream::{Acks, Delivery, OnMissing};
 use hapax_testing::store::Fault;
 use std::future::pending;
 
-const MOMENT: Duration = Duration::from_millis(10);
-
 #[tokio::test(start_paused = true)]
 async fn each_message_is_handled_once_however_often_it_is_delivered() {
     for acks in [Acks::Each, Acks::Cumulative] {

@@ -1,14 +1,12 @@
 //! Situations that could stop a consumer, with all options at their defaults: handlers that hang, a
-//! message without an id, a back-log that becomes visible again while it waits.
+//! message without an id.
 
-use super::queue::{Queue, Received};
 use super::*;
 use hapax_stream::{Acks, Delivery};
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::Mutex;
 
-const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 /// The number of times that handlers for each id have come to their end.
@@ -19,7 +17,7 @@ fn handler(
     done: &Done,
     takes: Duration,
     hangs: &'static str,
-) -> impl Fn(Delivery<Received>) -> effects::Handling + Send + Sync + 'static {
+) -> impl Fn(Delivery<Received>) -> Handling + Send + Sync + 'static {
     let done = Arc::clone(done);
     move |message| {
         let done = Arc::clone(&done);
@@ -32,10 +30,6 @@ fn handler(
             Ok(())
         })
     }
-}
-
-fn of_queue(engine: &Engine) -> ConsumerBuilder<Engine, Received> {
-    Consumer::builder("orders", engine.clone(), |message: &Received| Some(message.id.clone()))
 }
 
 fn hung_and_others() -> Queue {
@@ -101,26 +95,4 @@ async fn a_message_without_an_id_is_put_aside_and_the_others_are_handled() {
         assert_eq!(dead.keys().copied().collect::<Vec<_>>(), [3, 10, 17, 20]);
         assert!(dead.values().all(|why| why.contains("has no id")), "{dead:?}");
     }
-}
-
-/// Runs two instances, of which one is slow, with a queue whose received messages are visible again
-/// in 0.2 s.
-#[tokio::test(start_paused = true)]
-async fn a_backlog_is_not_received_before_it_can_be_handled() {
-    let world = World::new();
-    let queue = Queue::of(SECOND / 5, (0..100).map(|n| n.to_string()));
-    let (done, first, second) = (Done::default(), world.shared().await, world.shared().await);
-    let (slow, quick) = (of_queue(&first).max_in_flight(2).build().unwrap(), of_queue(&second).build().unwrap());
-    let slowly = slow.run(&queue, handler(&done, SECOND / 8, ""), queue.emptied());
-    let begun = Instant::now();
-    let (one, other) = tokio::join!(slowly, async {
-        tokio::time::sleep(SECOND).await;
-        quick.run(&queue, handler(&done, SECOND / 100, ""), queue.emptied()).await
-    });
-    let deliveries: u32 = (0..100).map(|n| queue.deliveries(&n.to_string())).sum();
-    assert!(deliveries <= 110, "{deliveries} deliveries of 100 messages");
-    let (one, other) = (one.unwrap(), other.unwrap());
-    assert_eq!((one.handled + other.handled, queue.dead().len()), (100, 0));
-    assert!(done.lock().unwrap().values().all(|times| *times == 1));
-    assert!(begun.elapsed() < 2 * SECOND, "what the slow one does not hold, the quick one does: {:?}", begun.elapsed());
 }

@@ -8,26 +8,24 @@ use hapax_stream::{Acks, ConsumerBuilder, ConsumerError, Delivery, Log, LogConsu
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::future::pending;
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use testkit::directory::Directory;
 use testkit::random::Random;
 
 /// The journal of a consumer, in a directory of its own.
-pub(crate) struct Journal(PathBuf);
+pub(crate) struct Journal(Directory);
 
 impl Journal {
     pub(crate) fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("hapax-logs-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        Journal(path)
+        Journal(Directory::new(&format!("logs-{name}")))
     }
 
     fn builder(&self) -> hapax::Builder {
         // Nothing is written but by a flush, so that the machine does not matter.
         let options =
             JournalOptions::new().checkpoints(true).sync(SyncMode::System).commit_interval(Duration::from_secs(3_600));
-        Dedup::builder().capacity(10_000).journal(&self.0, options)
+        Dedup::builder().capacity(10_000).journal(self.0.path(), options)
     }
 
     pub(crate) fn open(&self) -> Dedup {
@@ -38,16 +36,16 @@ impl Journal {
     fn kill<M>(&self, consumer: LogConsumer<M>, engine: Dedup) -> Dedup {
         let left = self.files();
         drop((consumer, engine));
-        std::fs::remove_dir_all(&self.0).unwrap();
-        std::fs::create_dir(&self.0).unwrap();
-        left.into_iter().for_each(|(name, bytes)| std::fs::write(self.0.join(name), bytes).unwrap());
+        std::fs::remove_dir_all(self.0.path()).unwrap();
+        std::fs::create_dir(self.0.path()).unwrap();
+        left.into_iter().for_each(|(name, bytes)| std::fs::write(self.0.path().join(name), bytes).unwrap());
         self.open()
     }
 
     /// Returns the files at one moment: a flush that was asked for may still be under way.
     fn files(&self) -> BTreeMap<OsString, Vec<u8>> {
         let read = || {
-            let entries = std::fs::read_dir(&self.0)?.collect::<std::io::Result<Vec<_>>>()?;
+            let entries = std::fs::read_dir(self.0.path())?.collect::<std::io::Result<Vec<_>>>()?;
             let files = entries.iter().map(|entry| Ok((entry.file_name(), std::fs::read(entry.path())?)));
             files.collect::<std::io::Result<BTreeMap<_, _>>>()
         };
@@ -61,12 +59,6 @@ impl Journal {
             }
         }
         panic!("the journal does not come to rest");
-    }
-}
-
-impl Drop for Journal {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

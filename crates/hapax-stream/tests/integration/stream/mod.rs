@@ -30,14 +30,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use broker::{Broker, Message};
-use effects::Effects;
+use effects::{Effects, Handling};
+use queue::{Queue, Received};
 
 type Store = Arc<FaultyStore<InMemoryStore>>;
 type Engine = TieredDedup<Store>;
 
 /// The runtime's clock, which tests pause: leases pass when it does.
 #[derive(Clone, Copy)]
-struct TokioClock(Instant);
+pub(crate) struct TokioClock(pub(crate) Instant);
 
 impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
@@ -45,6 +46,8 @@ impl Clock for TokioClock {
     }
 }
 
+const MOMENT: Duration = Duration::from_millis(10);
+const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(30);
 
 /// A store, and engines on it.
@@ -88,6 +91,16 @@ impl World {
 fn consumer(engine: &Engine) -> ConsumerBuilder<Engine, Message> {
     let builder = Consumer::builder("orders", engine.clone(), |message: &Message| message.id.clone());
     builder.retry_delay(Duration::from_millis(100), Duration::from_secs(5))
+}
+
+/// Builds a consumer of a queue.
+fn of_queue(engine: &Engine) -> ConsumerBuilder<Engine, Received> {
+    Consumer::builder("orders", engine.clone(), |message: &Received| Some(message.id.clone()))
+}
+
+/// Builds a consumer of a queue whose failed messages come again soon.
+fn soon_again(engine: &Engine) -> ConsumerBuilder<Engine, Received> {
+    of_queue(engine).retry_delay(Duration::from_millis(100), Duration::from_secs(5))
 }
 
 /// Returns a handle for the ids of the consumers above.

@@ -1,12 +1,9 @@
 //! Names of consumers: consumers of different names on one store do not know each other's ids, and
 //! those of one name do.
 
-use super::queue::{Queue, Received};
 use super::*;
 use hapax_store::{ErrorKind, Policy, StoreError};
 use hapax_stream::{ConsumerStats, LogConsumer};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 fn of_name(name: &str, engine: &Engine) -> ConsumerBuilder<Engine, Received> {
     Consumer::builder(name, engine.clone(), |message: &Received| Some(message.id.clone()))
@@ -24,7 +21,7 @@ async fn run(consumer: ConsumerBuilder<Engine, Received>, queue: &Queue) -> Cons
 #[tokio::test(start_paused = true)]
 async fn each_service_of_a_fan_out_handles_every_message() {
     let world = World::new();
-    for name in ["billing", "mail", "stock"] {
+    for name in ["billing", "mail", "stock", "stock-retry"] {
         // An engine of its own, as in a process of its own.
         let stats = run(of_name(name, &world.shared().await), &hundred()).await;
         assert_eq!((stats.handled, stats.duplicate, stats.acknowledged), (100, 0, 100), "{name}");
@@ -33,18 +30,6 @@ async fn each_service_of_a_fan_out_handles_every_message() {
     let (billing, mail) = (of_name("billing", &shared), of_name("new", &shared));
     assert_eq!(run(billing, &hundred()).await.duplicate, 100, "another instance of it has handled them");
     assert_eq!(run(mail, &hundred()).await.handled, 100, "also on the engine of another");
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_sent_to_a_retry_topic_is_handled_there() {
-    let world = World::new();
-    let engine = world.shared().await;
-    // The first handler sends on what it cannot do now, with its id, and has done its part.
-    let stats = run(of_name("orders", &engine), &hundred()).await;
-    assert_eq!(stats.handled, 100);
-    let retries = Queue::of(30 * SECOND, (0..50).map(|n| n.to_string()));
-    let stats = run(of_name("orders-retry", &engine), &retries).await;
-    assert_eq!((stats.handled, stats.duplicate, stats.acknowledged), (50, 0, 50));
 }
 
 #[tokio::test(start_paused = true)]

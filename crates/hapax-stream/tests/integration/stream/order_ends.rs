@@ -6,10 +6,8 @@ use hapax_store::ErrorKind;
 use hapax_stream::{Acks, Delivery};
 use hapax_testing::store::Fault;
 use std::future::pending;
-use std::pin::Pin;
 use std::sync::Mutex;
 
-const MOMENT: Duration = Duration::from_millis(10);
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The beginnings and ends of handlers, with their times.
@@ -37,8 +35,6 @@ impl Drop for Running {
         self.0.note(format!("end {}", self.1));
     }
 }
-
-type Handling = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// Makes a handler that takes as long as the message says.
 fn handler<T>(seen: &Arc<Seen>, takes: T) -> impl Fn(Delivery<Message>) -> Handling + Send + Sync + use<T>

@@ -1,6 +1,5 @@
 //! Messages of a key are handled one after the other, as they were received, whatever happens.
 
-use super::queue::Queue;
 use super::*;
 use hapax_message::GiveUp;
 use hapax_store::{ErrorKind, Known, RecordKey, Scope, Store as _};
@@ -11,7 +10,6 @@ use std::future::pending;
 use std::sync::Mutex;
 use testkit::random::Random;
 
-const MOMENT: Duration = Duration::from_millis(10);
 const PARTITIONS: u32 = 3;
 
 /// Returns the key of a message: what its id begins with. One that begins with a hyphen has none.
@@ -222,6 +220,25 @@ async fn consumers_without_the_order_are_noticed() {
     }
 }
 
+/// The ids that were handled.
+type Done = Arc<Mutex<Vec<String>>>;
+
+/// Makes a handler that never ends for some.
+fn stuck(done: &Done) -> impl Fn(Delivery<Message>) -> Handling + Send + Sync + 'static {
+    let done = Arc::clone(done);
+    move |delivery| {
+        let done = Arc::clone(&done);
+        Box::pin(async move {
+            let id = delivery.id.clone().unwrap();
+            if id.starts_with("stuck") {
+                pending::<()>().await;
+            }
+            done.lock().unwrap().push(id);
+            Ok(())
+        })
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stuck_key_keeps_others_waiting_only_when_it_fills_the_consumer() {
     for (waiting, others_are_handled) in [(18, true), (19, false)] {
@@ -230,21 +247,9 @@ async fn a_stuck_key_keeps_others_waiting_only_when_it_fills_the_consumer() {
         let broker = Broker::new(&world.store, Acks::Each);
         (0..=waiting).for_each(|n| _ = broker.send_id(0, Some(format!("stuck-{n}"))));
         (0..5).for_each(|n| _ = broker.send_id(0, Some(format!("other-{n}"))));
-        let done: Arc<Mutex<Vec<String>>> = Arc::default();
-        let handled = Arc::clone(&done);
-        let handle = move |delivery: Delivery<Message>| {
-            let done = Arc::clone(&handled);
-            async move {
-                let id = delivery.id.clone().unwrap();
-                if id.starts_with("stuck") {
-                    pending::<()>().await;
-                }
-                done.lock().unwrap().push(id);
-                Ok::<(), String>(())
-            }
-        };
+        let done = Done::default();
         let consumer = consumer(&engine).in_order_by(key_of).max_in_flight(4).max_unacknowledged(20).build().unwrap();
-        consumer.run(&broker, handle, tokio::time::sleep(Duration::from_secs(60))).await.unwrap();
+        consumer.run(&broker, stuck(&done), tokio::time::sleep(Duration::from_secs(60))).await.unwrap();
         let expected: Vec<String> = (0..5).map(|n| format!("other-{n}")).filter(|_| others_are_handled).collect();
         assert_eq!(*done.lock().unwrap(), expected, "{waiting} wait");
     }
@@ -256,21 +261,9 @@ async fn a_key_goes_on_though_nothing_can_be_acknowledged() {
     let engine = world.shared().await;
     let broker = Broker::new(&world.store, Acks::Cumulative);
     ["stuck-1", "a-1", "a-2", "a-3"].into_iter().for_each(|id| _ = broker.send(0, id));
-    let done: Arc<Mutex<Vec<String>>> = Arc::default();
-    let handled = Arc::clone(&done);
-    let handle = move |delivery: Delivery<Message>| {
-        let done = Arc::clone(&handled);
-        async move {
-            let id = delivery.id.clone().unwrap();
-            if id.starts_with("stuck") {
-                pending::<()>().await;
-            }
-            done.lock().unwrap().push(id);
-            Ok::<(), String>(())
-        }
-    };
+    let done = Done::default();
     let consumer = consumer(&engine).in_order_by(key_of).build().unwrap();
-    consumer.run(&broker, handle, tokio::time::sleep(Duration::from_secs(60))).await.unwrap();
+    consumer.run(&broker, stuck(&done), tokio::time::sleep(Duration::from_secs(60))).await.unwrap();
     assert_eq!(*done.lock().unwrap(), ["a-1", "a-2", "a-3"]);
     assert!(broker.state().acknowledged.is_empty());
 }
@@ -301,13 +294,12 @@ async fn a_source_that_does_not_keep_messages_is_refused() {
     let world = World::new();
     let engine = world.shared().await;
     let build = |in_order: bool| {
-        let builder =
-            Consumer::builder("q", engine.clone(), |message: &super::queue::Received| Some(message.id.clone()));
+        let builder = of_queue(&engine);
         let builder = if in_order { builder.in_order_by(|_| Some("key")) } else { builder };
         builder.build().unwrap()
     };
     let queue = Queue::of(Duration::from_secs(30), ["a"]);
-    let handle = |_: Delivery<super::queue::Received>| async { Ok::<(), String>(()) };
+    let handle = |_: Delivery<Received>| async { Ok::<(), String>(()) };
     let refused = build(true).run(&queue, handle, pending()).await;
     assert!(matches!(refused, Err(ConsumerError::OrderNotKept)), "{refused:?}");
     assert_eq!(queue.deliveries("a"), 0, "nothing was received");

@@ -1,7 +1,6 @@
 //! Outages of what handlers depend on: nothing is put aside for that, and nothing lost. A message
 //! that is put aside all the same can be sent anew.
 
-use super::queue::{Queue, Received};
 use super::*;
 use hapax_store::{ErrorKind, RecordKey, Scope};
 use hapax_stream::{Acks, Delivery, Health, Later, OnError};
@@ -10,7 +9,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::future::pending;
 use std::sync::Mutex;
 
-const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const MESSAGES: usize = 2_000;
 const POISON: usize = 20;
@@ -131,8 +129,9 @@ async fn in_an_outage_one_is_tried_at_a_time_and_the_health_says_so() {
 async fn where_nothing_is_left_but_poison_it_is_put_aside_in_the_end_and_others_get_by() {
     let world = World::new();
     let (engine, mut queue) = (world.shared().await, Queue::of(30 * SECOND, (0..20).map(|n| format!("poison-{n}"))));
-    queue.heartbeat = Some(10 * SECOND);
-    let consumer = Consumer::builder("orders", engine, |message: &Received| Some(message.id.clone())).build().unwrap();
+    // It is asked for hours.
+    (queue.heartbeat, queue.patience) = (Some(10 * SECOND), SECOND);
+    let consumer = of_queue(&engine).build().unwrap();
     let handled = Arc::new(Mutex::new(None));
     let at = Arc::clone(&handled);
     let handle = move |message: Delivery<Received>| {
@@ -191,8 +190,9 @@ async fn later_is_no_attempt_and_comes_when_it_was_asked_for() {
 async fn a_paused_consumer_takes_nothing_until_it_is_resumed() {
     let world = World::new();
     let (engine, mut queue) = (world.shared().await, Queue::of(30 * SECOND, (0..100).map(|n| n.to_string())));
-    queue.heartbeat = Some(10 * SECOND);
-    let builder = Consumer::builder("orders", engine, |message: &Received| Some(message.id.clone()));
+    // It is asked for hours.
+    (queue.heartbeat, queue.patience) = (Some(10 * SECOND), SECOND);
+    let builder = of_queue(&engine);
     let consumer = builder.max_in_flight(2).batch(10).build().unwrap();
     let handle = |_: Delivery<Received>| async {
         tokio::time::sleep(SECOND).await;
@@ -224,8 +224,7 @@ async fn what_was_put_aside_and_is_only_repeated_is_put_aside_again_unhandled() 
             async { Err("no") }
         }
     };
-    let builder =
-        || Consumer::builder("orders", engine.clone(), |message: &Received| Some(message.id.clone())).max_attempts(2);
+    let builder = || of_queue(&engine).max_attempts(2);
     let first = builder().build().unwrap();
     first.run(&queue, handler(), queue.emptied()).await.unwrap();
     queue.restore("a");

@@ -4,6 +4,7 @@
 use hapax_store::sync::lock;
 use hapax_stream::Source;
 use std::collections::HashMap;
+use std::io::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -26,19 +27,6 @@ struct Sent {
     is_deleted: bool,
     is_given_back: bool,
 }
-
-/// The error for a receipt that is not valid any more: the message was deleted, given back, or
-/// delivered again.
-#[derive(Debug)]
-pub struct Expired;
-
-impl std::fmt::Display for Expired {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the receipt has expired")
-    }
-}
-
-impl std::error::Error for Expired {}
 
 /// The outcome of calls that extend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,9 +131,9 @@ impl Queue {
 
 impl Source for Queue {
     type Message = Received;
-    type Error = Expired;
+    type Error = Error;
 
-    async fn receive(&self, max: usize) -> Result<Option<Vec<Received>>, Expired> {
+    async fn receive(&self, max: usize) -> Result<Option<Vec<Received>>, Error> {
         let (mut received, now) = (Vec::new(), Instant::now());
         for (place, sent) in self.sent().iter_mut().enumerate() {
             if received.len() < max && !sent.is_deleted && sent.visible <= now {
@@ -160,19 +148,19 @@ impl Source for Queue {
         Ok(Some(received))
     }
 
-    async fn acknowledge(&self, messages: &[Arc<Received>]) -> Result<(), Expired> {
+    async fn acknowledge(&self, messages: &[Arc<Received>]) -> Result<(), Error> {
         let mut sent = self.sent();
         messages.iter().for_each(|message| sent[message.place].is_deleted = true);
         Ok(())
     }
 
-    async fn retry(&self, message: &Arc<Received>, after: Duration) -> Result<(), Expired> {
+    async fn retry(&self, message: &Arc<Received>, after: Duration) -> Result<(), Error> {
         let sent = &mut self.sent()[message.place];
         (sent.visible, sent.is_given_back) = (Instant::now() + after, true);
         Ok(())
     }
 
-    async fn dead_letter(&self, message: &Arc<Received>, why: &str) -> Result<(), Expired> {
+    async fn dead_letter(&self, message: &Arc<Received>, why: &str) -> Result<(), Error> {
         self.dead.lock().unwrap().entry(message.id.clone()).or_default().push(why.to_owned());
         Ok(())
     }
@@ -185,11 +173,11 @@ impl Source for Queue {
         self.is_hoarded || self.heartbeat.is_some()
     }
 
-    async fn extend(&self, messages: &[Arc<Received>]) -> Result<(), Expired> {
+    async fn extend(&self, messages: &[Arc<Received>]) -> Result<(), Error> {
         let extending = *self.extending.lock().unwrap();
         match extending {
             Extending::Done => {}
-            Extending::Fails => return Err(Expired),
+            Extending::Fails => return Err(Error::other("the receipt has expired")),
             Extending::Hangs => std::future::pending().await,
         }
         self.most_extended.fetch_max(messages.len() as u64, Ordering::Relaxed);

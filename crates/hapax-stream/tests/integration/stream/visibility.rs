@@ -1,7 +1,7 @@
 //! Brokers that deliver messages again which were received too long ago: heartbeats tell them that
 //! a message is still worked on.
 
-use super::queue::{Extending, Queue, Received};
+use super::queue::Extending;
 use super::*;
 use hapax_store::ErrorKind;
 use hapax_stream::{ConsumerStats, Delivery};
@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-const SECOND: Duration = Duration::from_secs(1);
 const VISIBILITY: Duration = Duration::from_millis(200);
 
 type Done = Arc<Mutex<HashMap<String, u32>>>;
@@ -19,7 +18,7 @@ fn handler(
     done: &Done,
     takes: Duration,
     fails: bool,
-) -> impl Fn(Delivery<Received>) -> effects::Handling + Send + Sync + 'static {
+) -> impl Fn(Delivery<Received>) -> Handling + Send + Sync + 'static {
     let done = Arc::clone(done);
     move |message| {
         let done = Arc::clone(&done);
@@ -32,11 +31,6 @@ fn handler(
             if fails && *times == 1 { Err("the first time".to_owned()) } else { Ok(()) }
         })
     }
-}
-
-fn of_queue(engine: &Engine) -> ConsumerBuilder<Engine, Received> {
-    let builder = Consumer::builder("orders", engine.clone(), |message: &Received| Some(message.id.clone()));
-    builder.retry_delay(Duration::from_millis(100), Duration::from_secs(5))
 }
 
 fn queued(messages: u32) -> Queue {
@@ -54,7 +48,7 @@ async fn what_waits_or_is_handled_here_is_delivered_to_nobody_else() {
     let world = World::new();
     let (queue, done) = (queued(100), Done::default());
     let (first, second) = (world.shared().await, world.shared().await);
-    let [slow, quick] = [&first, &second].map(|engine| of_queue(engine).max_in_flight(2).batch(10));
+    let [slow, quick] = [&first, &second].map(|engine| soon_again(engine).max_in_flight(2).batch(10));
     let (slow, quick) = (slow.max_unacknowledged(30).build().unwrap(), quick.build().unwrap());
     let slowly = slow.run(&queue, handler(&done, SECOND, false), queue.emptied());
     let (one, other) = tokio::join!(slowly, async {
@@ -72,7 +66,7 @@ async fn what_waits_or_is_handled_here_is_delivered_to_nobody_else() {
 async fn what_fails_or_waits_for_the_store_is_not_extended_when_it_is_given_back() {
     let world = World::new();
     let (queue, done, engine) = (queued(40), Done::default(), world.engine().retries(0).build().await.unwrap());
-    let consumer = of_queue(&engine).max_in_flight(8).build().unwrap();
+    let consumer = soon_again(&engine).max_in_flight(8).build().unwrap();
     let run = consumer.run(&queue, handler(&done, SECOND, true), queue.emptied());
     let (stats, ()) = tokio::join!(run, async {
         // They wait here until it is back, and some are recorded late.
@@ -93,7 +87,7 @@ async fn with_heartbeats_that(extending: Extending) -> ConsumerStats {
     let world = World::new();
     let (queue, done, engine) = (queued(20), Done::default(), world.shared().await);
     *queue.extending.lock().unwrap() = extending;
-    let consumer = of_queue(&engine).max_in_flight(4).build().unwrap();
+    let consumer = soon_again(&engine).max_in_flight(4).build().unwrap();
     let stats = consumer.run(&queue, handler(&done, SECOND, false), queue.emptied()).await.unwrap();
     assert!(done.lock().unwrap().values().all(|times| *times == 1));
     assert_eq!((stats.handled, queue.is_empty(), queue.dead().len()), (20, true, 0), "{stats:?}");
@@ -115,7 +109,7 @@ async fn without_a_heartbeat_no_more_are_received_than_handlers_are_free() {
     let world = World::new();
     let (mut queue, done, engine) = (queued(50), Done::default(), world.shared().await);
     queue.heartbeat = None;
-    let consumer = of_queue(&engine).max_in_flight(5).build().unwrap();
+    let consumer = soon_again(&engine).max_in_flight(5).build().unwrap();
     let stats = consumer.run(&queue, handler(&done, VISIBILITY * 3 / 4, false), queue.emptied()).await.unwrap();
     assert_eq!((stats.handled, stats.received, stats.in_progress), (50, 50, 0));
     assert_eq!(deliveries(&queue, 50), vec![1; 50]);
@@ -135,7 +129,7 @@ async fn a_handler_that_hangs_is_dropped_in_time_and_its_message_is_somebody_els
     let dropped = Arc::new(Mutex::new(Vec::new()));
     // Longer than the lease, which is renewed.
     let timeout = 2 * LEASE;
-    let consumer = of_queue(&here).handler_timeout(timeout).max_attempts(2).build().unwrap();
+    let consumer = soon_again(&here).handler_timeout(timeout).max_attempts(2).build().unwrap();
     let drops = Arc::clone(&dropped);
     let hangs = move |_: Delivery<Received>| {
         let dropped = Dropped(Arc::clone(&drops), Instant::now());

@@ -7,6 +7,7 @@ use hapax::{Dedup, Token};
 use hapax_stream::{Acks, ConsumerBuilder, ConsumerError, Delivery, Log, LogConsumer, Memory};
 use std::collections::BTreeSet;
 use std::future::pending;
+use std::io::Error;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
@@ -18,19 +19,11 @@ enum Lease {
     Lost,
 }
 
-#[derive(Debug)]
-struct Lost;
-
-impl std::fmt::Display for Lost {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("it is another one's")
-    }
+fn lost() -> Error {
+    Error::other("it is another one's")
 }
 
-impl std::error::Error for Lost {}
-
 type Positions = Vec<(Vec<u8>, Vec<u8>)>;
-type Handling = std::pin::Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// An engine, a lease, and what was persisted.
 struct Leased {
@@ -41,7 +34,7 @@ struct Leased {
 }
 
 impl Memory for Leased {
-    type Error = Lost;
+    type Error = Error;
 
     fn engine(&self) -> &Dedup {
         &self.engine
@@ -51,23 +44,23 @@ impl Memory for Leased {
         *self.lease.borrow() == Lease::Held
     }
 
-    async fn usable(&self) -> Result<(), Lost> {
+    async fn usable(&self) -> Result<(), Error> {
         match self.lease.clone().wait_for(|lease| *lease != Lease::Over).await.as_deref() {
             Ok(Lease::Held) => Ok(()),
-            _ => Err(Lost),
+            _ => Err(lost()),
         }
     }
 
-    async fn persist(&self) -> Result<(), Lost> {
+    async fn persist(&self) -> Result<(), Error> {
         tokio::time::sleep(Duration::from_millis(20)).await;
         self.persisted.0.fetch_add(1, Ordering::Relaxed);
         *self.persisted.1.lock().unwrap() = self.engine.journal().unwrap().positions().unwrap();
         Ok(())
     }
 
-    async fn lost(&self) -> Lost {
+    async fn lost(&self) -> Error {
         let _ = self.lease.clone().wait_for(|lease| *lease == Lease::Lost).await;
-        Lost
+        lost()
     }
 
     fn token(&self) -> Token {
@@ -116,7 +109,7 @@ async fn when_the_memory_is_lost_handlers_are_dropped_and_nothing_more_is_acknow
         lease.send(Lease::Lost).unwrap();
     });
     let Err(ConsumerError::Memory(error)) = ended.0 else { panic!("{ended:?}") };
-    assert!(error.is::<Lost>());
+    assert!(error.is::<Error>());
     let (begun, done) = (begun.lock().unwrap().len(), done.lock().unwrap().len());
     assert_eq!((begun, done), (14, 12), "two were under way, and were dropped");
     let acknowledged = broker.state().acknowledged.clone();
