@@ -161,8 +161,8 @@ impl Chunk {
         memory.prefetch(place(memory, self.digest(i)).bucket);
     }
 
-    /// Returns the set of ids in `todo` that are in a table, and asks for their buckets in the table
-    /// that is looked at next.
+    /// Returns the set of ids in `todo` that are in a table, and asks for their buckets in the
+    /// table that is looked at next.
     #[inline(always)]
     pub(crate) fn seen_in<M: BucketMemory>(&self, memory: &M, todo: IdSet, tick: Tick, next: Option<&M>) -> IdSet {
         let moment = &memory.moment(tick);

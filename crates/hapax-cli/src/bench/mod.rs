@@ -22,8 +22,8 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
-/// The directory where processes may leave files, and the signal by which the user wants the command
-/// to end.
+/// The directory where processes may leave files, and the signal by which the user wants the
+/// command to end.
 struct Surroundings {
     directory: TempDir,
     signals: Signals,
