@@ -6,7 +6,7 @@ use super::shared::Shared;
 use super::stats::Event;
 use crate::limits::permits::Permit;
 use crate::limits::quota::Full;
-use crate::outgoing::REPLAYED;
+use crate::outgoing::layer::REPLAYED;
 use crate::response::headers;
 use crate::response::problem::Problem;
 use crate::response::problem_details::ProblemDetails;

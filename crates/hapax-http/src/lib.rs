@@ -13,9 +13,9 @@
 //!                                                                                                    └─► complete or release ─► response
 //! ```
 //!
-//! [`IdempotencyLayer`] is the layer in the picture; [`KeyBuilder`] is for the other direction.
-//! Behaviour: the IETF draft `draft-ietf-httpapi-idempotency-key-header`, problems by RFC 9457,
-//! header fields by RFC 9110 and 9651.
+//! [`IdempotencyLayer`] is the layer in the picture; [`KeyBuilder`] and [`OutgoingKeyLayer`] are
+//! for the other direction. Behaviour: the IETF draft `draft-ietf-httpapi-idempotency-key-header`,
+//! problems by RFC 9457, header fields by RFC 9110 and 9651.
 //!
 //! Files: `key`, `fingerprint` and `canonical`, `headers`, `record`, `problem`, `quota`, `ledger`
 //! are pure; `permits` are given by the quotas, `reservations` by the ledger; `body` reads,
@@ -49,7 +49,8 @@ pub use builder::{LayerBuilder, Scoped, Unscoped};
 pub use key::{IdempotencyKey, MAX_KEY_CHARS, id_of};
 pub use layer::IdempotencyLayer;
 pub use options::{OnMissing, stores_status};
-pub use outgoing::{IDEMPOTENCY_KEY, KeyBuilder, OutgoingKey, REPLAYED};
+pub use outgoing::layer::{OutgoingKeyLayer, OutgoingKeyService, REPLAYED};
+pub use outgoing::{IDEMPOTENCY_KEY, KeyBuilder, OutgoingKey};
 pub use response::headers::keeps_header;
 pub use response::problem::Problem;
 pub use response::problem_details::ProblemDetails;

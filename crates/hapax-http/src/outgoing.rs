@@ -1,5 +1,7 @@
 //! Keys of calls that this process makes.
 
+pub(super) mod layer;
+
 use hapax::Key;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest as _, Sha256};
@@ -7,9 +9,6 @@ use std::fmt;
 
 /// The header in which keys travel.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-
-/// The header that marks a replayed response.
-pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// A builder of an [`OutgoingKey`] from parts: the same parts, in any process and at any time, make
 /// the same key.
@@ -33,7 +32,7 @@ pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed")
 /// Use parts that name the effect: the saga, its step, the payee. Leave out values that change from
 /// one attempt to the next: a time, a counter of attempts, a random number.
 ///
-/// Idea: Helland, "Life beyond Distributed Transactions", CIDR 2007.
+/// Idea: Helland, "Life beyond Distributed Transactions", CIDR 2007; UUIDs of names, RFC 9562.
 #[derive(Clone, Debug)]
 pub struct KeyBuilder(Key);
 
@@ -89,15 +88,33 @@ impl KeyBuilder {
 /// ```
 ///
 /// As text it is `h1` and 40 hexadecimal digits: 42 characters, within the 45 to 255 that known
-/// APIs accept.
+/// APIs accept. For APIs that want a UUID there is [`to_uuid`](OutgoingKey::to_uuid). A
+/// [layer](super::OutgoingKeyLayer) adds it to requests that carry it as an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OutgoingKey([u8; 32]);
 
 impl OutgoingKey {
+    /// Returns the same key as a UUID of version 8 (RFC 9562), whose 122 bits are those of the
+    /// digest.
+    pub fn to_uuid(&self) -> String {
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(&self.0[..16]);
+        uuid[6] = uuid[6] & 0x0f | 0x80;
+        uuid[8] = uuid[8] & 0x3f | 0x80;
+        let hex = hex(&uuid);
+        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    }
+
     /// Returns the value of its header: bare, as known APIs read it.
     pub fn header_value(&self) -> HeaderValue {
-        // Provably unreachable: letters and digits are a valid header.
-        HeaderValue::try_from(self.to_string()).expect("letters and digits")
+        header(self.to_string())
+    }
+
+    /// Returns the value of its header in the form of the IETF draft: a string in quotation marks.
+    /// APIs that compare headers literally take it for another key than the [bare
+    /// one](OutgoingKey::header_value).
+    pub fn quoted_header_value(&self) -> HeaderValue {
+        header(format!("\"{self}\""))
     }
 
     /// Puts it into the header `Idempotency-Key`, bare, in place of an existing value.
@@ -106,11 +123,19 @@ impl OutgoingKey {
     }
 }
 
+fn header(text: String) -> HeaderValue {
+    // Provably unreachable: letters, digits and quotation marks are a valid header.
+    HeaderValue::try_from(text).expect("letters and digits")
+}
+
 impl fmt::Display for OutgoingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("h1")?;
-        self.0[..20].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write!(f, "h1{}", hex(&self.0[..20]))
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -121,18 +146,25 @@ mod tests {
     // `Key`.
     #[test]
     fn vectors_of_version_1() {
-        for (key, text) in [
-            (KeyBuilder::new("").build(), "h1ce9180c4fbfe42b6309de9c9aaf0e44bd6b6388f"),
+        for (key, text, uuid) in [
+            (
+                KeyBuilder::new("").build(),
+                "h1ce9180c4fbfe42b6309de9c9aaf0e44bd6b6388f",
+                "ce9180c4-fbfe-82b6-b09d-e9c9aaf0e44b",
+            ),
             (
                 KeyBuilder::new("payments").text("order-17").text("charge").int(1_999).build(),
                 "h1648d561fb419914c4d0dbac34d7d0e2129688573",
+                "648d561f-b419-814c-8d0d-bac34d7d0e21",
             ),
             (
                 KeyBuilder::new("saga").bytes([0, 255]).int(-1).null().build(),
                 "h106e696433baed73e75b4212bff1d5be548130a13",
+                "06e69643-3bae-873e-b5b4-212bff1d5be5",
             ),
         ] {
             assert_eq!(key.to_string(), text);
+            assert_eq!(key.to_uuid(), uuid);
         }
     }
 
@@ -157,9 +189,12 @@ mod tests {
     }
 
     #[test]
-    fn its_header_is_read_as_the_key() {
+    fn it_is_a_header_of_either_form() {
         let key = KeyBuilder::new("n").build();
-        let parsed = crate::key::parse(std::iter::once(key.header_value().as_bytes())).unwrap();
-        assert_eq!((parsed.len(), parsed), (42, key.to_string()));
+        for value in [key.header_value(), key.quoted_header_value()] {
+            let parsed = super::super::key::parse(std::iter::once(value.as_bytes())).unwrap();
+            assert_eq!(parsed, key.to_string());
+            assert_eq!(parsed.len(), 42);
+        }
     }
 }

@@ -7,6 +7,7 @@ mod bodies;
 mod faults;
 mod kept;
 mod keys;
+mod outgoing;
 mod planned;
 mod problems;
 mod quotas;

@@ -13,6 +13,7 @@ mod campaign;
 mod connections;
 mod crash;
 mod failover;
+mod flawed;
 mod handling;
 mod hostile;
 mod publishing;

@@ -176,18 +176,23 @@ fn a_worker_keeps_what_it_is_told_to_and_nothing_else() {
     });
 }
 
+/// Checks that nothing stays for longer than the marks of its time.
+pub async fn rotate_all(place: &Place, client: &mut Client) {
+    for round in 0..3 {
+        let _ = mark(place, client, "c", NewMark::new(&format!("m-{round}")).subject("s")).await;
+        grow_older(place, client, 2).await;
+    }
+    assert_eq!(list(place, client, HandledQuery::of_subject("s")).await.len(), 3);
+    assert!(grow_older(place, client, 20).await.dropped > 0);
+    assert_eq!(list(place, client, HandledQuery::of_subject("s")).await, []);
+    assert_eq!(place.count(client, "SELECT count(*) FROM {p}_handled").await, 0);
+}
+
 #[test]
 fn what_was_handled_goes_with_the_marks_of_its_time() {
     Place::run(async |place| {
         let mut client = place.client().await;
-        for round in 0..3 {
-            let _ = mark(&place, &mut client, "c", NewMark::new(&format!("m-{round}")).subject("s")).await;
-            grow_older(&place, &client, 2).await;
-        }
-        assert_eq!(list(&place, &client, HandledQuery::of_subject("s")).await.len(), 3);
-        assert!(grow_older(&place, &client, 20).await.dropped > 0);
-        assert_eq!(list(&place, &client, HandledQuery::of_subject("s")).await, []);
-        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_handled").await, 0);
+        rotate_all(&place, &mut client).await;
         // As often as there are slots, and more.
         for round in 0..70 {
             let id = format!("r-{round}");
@@ -240,34 +245,38 @@ fn a_transaction_writes_down_on_while_partitions_begin() {
     });
 }
 
+/// Forgets ids wherever their marks lie.
+pub async fn forget_all(place: &Place, client: &mut Client) {
+    let cleaner = place.client().await;
+    for id in ["old", "kept"] {
+        let _ = mark(place, client, "c", NewMark::new(id).subject("s")).await;
+    }
+    grow_older(place, &cleaner, 2).await;
+    let _ = mark(place, client, "c", NewMark::new("new")).await;
+    // A double state: marks lie in two buckets.
+    let mut still = place.client().await;
+    let mut holds = still.transaction().await.unwrap();
+    let _ = inbox::once(&mut holds, &place.tables, "c", "hold").await.unwrap();
+    assert!(grow_older(place, &cleaner, 2).await.put_off);
+    let _ = mark(place, client, "c", NewMark::new("double")).await;
+    let _ = mark(place, client, "d", NewMark::new("old")).await;
+
+    let mut tx = client.transaction().await.unwrap();
+    let forgotten = inbox::forget(&mut tx, &place.tables, "c", &["old", "new", "double", "new", "none"]).await.unwrap();
+    tx.commit().await.unwrap();
+    holds.rollback().await.unwrap();
+    let mut seen = Vec::new();
+    for (consumer, id) in [("c", "old"), ("c", "new"), ("c", "double"), ("c", "kept"), ("d", "old")] {
+        seen.push(mark(place, client, consumer, NewMark::new(id)).await.is_first());
+    }
+    assert_eq!((forgotten, seen.as_slice()), (3, &[true, true, true, false, false][..]));
+}
+
 #[test]
 fn what_is_forgotten_is_first_again_once() {
     Place::run(async |place| {
         let mut client = place.client().await;
-        let cleaner = place.client().await;
-        for id in ["old", "kept"] {
-            let _ = mark(&place, &mut client, "c", NewMark::new(id).subject("s")).await;
-        }
-        grow_older(&place, &cleaner, 2).await;
-        let _ = mark(&place, &mut client, "c", NewMark::new("new")).await;
-        // A double state: marks lie in two buckets.
-        let mut still = place.client().await;
-        let mut holds = still.transaction().await.unwrap();
-        let _ = inbox::once(&mut holds, &place.tables, "c", "hold").await.unwrap();
-        assert!(grow_older(&place, &cleaner, 2).await.put_off);
-        let _ = mark(&place, &mut client, "c", NewMark::new("double")).await;
-        let _ = mark(&place, &mut client, "d", NewMark::new("old")).await;
-
-        let mut tx = client.transaction().await.unwrap();
-        let forgotten =
-            inbox::forget(&mut tx, &place.tables, "c", &["old", "new", "double", "new", "none"]).await.unwrap();
-        tx.commit().await.unwrap();
-        holds.rollback().await.unwrap();
-        let mut seen = Vec::new();
-        for (consumer, id) in [("c", "old"), ("c", "new"), ("c", "double"), ("c", "kept"), ("d", "old")] {
-            seen.push(mark(&place, &mut client, consumer, NewMark::new(id)).await.is_first());
-        }
-        assert_eq!((forgotten, seen.as_slice()), (3, &[true, true, true, false, false][..]));
+        forget_all(&place, &mut client).await;
         assert_eq!(list(&place, &client, HandledQuery::of_subject("s")).await.len(), 2, "they were handled");
         // Undone, it is not forgotten; until the commit it is a duplicate to others.
         let mut other = place.client().await;

@@ -59,39 +59,45 @@ fn what_was_kept_is_handled_once_more_as_the_last_of_its_key() {
     });
 }
 
+/// Requeues every message by many operators at once, while workers handle them. Each row is
+/// requeued once, and each requeueing is an attempt.
+pub async fn operators(place: &Place, client: &mut Client, messages: usize) {
+    let effects = Arc::new(Keeps::default());
+    let worker = place.worker("c").keep(Keep::Messages);
+    for n in 0..messages {
+        let (id, key) = (n.to_string(), (n % 3).to_string());
+        let message = NewMessage::new(&id, "");
+        let message = if n % 2 == 0 { message } else { message.key(&key) };
+        assert!(place.receive(client, "c", message).await.is_first());
+    }
+    while worker.step(&effects).await.unwrap() > 0 {}
+    let given = kept(place, client).await;
+    let stop = Notify::new();
+    let requeued = AtomicU64::new(0);
+    let works = worker.run(Arc::clone(&effects), stop.notified());
+    let operators = async {
+        let operator = async || {
+            let client = place.client().await;
+            for _ in 0..4 {
+                requeued.fetch_add(requeue(place, &client, &given).await, Ordering::Relaxed);
+                tokio::time::sleep(ms(20)).await;
+            }
+        };
+        tokio::join!(operator(), operator(), operator(), operator());
+        until("all are handled", async || place.count(client, "SELECT count(*) FROM {p}_inbox").await == 0).await;
+        stop.notify_one();
+    };
+    let (worked, ()) = tokio::join!(works, operators);
+    worked.unwrap();
+    let (effects, requeued) = (effects.taken().len(), requeued.load(Ordering::Relaxed) as usize);
+    assert_eq!((effects, requeued), (2 * messages, messages));
+}
+
 #[test]
 fn operators_who_requeue_at_once_requeue_each_message_once() {
     Place::run(async |place| {
-        let (mut client, messages) = (place.client().await, 60);
-        let effects = Arc::new(Keeps::default());
-        let worker = place.worker("c").keep(Keep::Messages);
-        for n in 0..messages {
-            let (id, key) = (n.to_string(), (n % 3).to_string());
-            let message = NewMessage::new(&id, "");
-            let message = if n % 2 == 0 { message } else { message.key(&key) };
-            assert!(place.receive(&mut client, "c", message).await.is_first());
-        }
-        while worker.step(&effects).await.unwrap() > 0 {}
-        let given = kept(&place, &client).await;
-        let stop = Notify::new();
-        let requeued = AtomicU64::new(0);
-        let works = worker.run(Arc::clone(&effects), stop.notified());
-        let operators = async {
-            let operator = async || {
-                let client = place.client().await;
-                for _ in 0..4 {
-                    requeued.fetch_add(requeue(&place, &client, &given).await, Ordering::Relaxed);
-                    tokio::time::sleep(ms(20)).await;
-                }
-            };
-            tokio::join!(operator(), operator(), operator(), operator());
-            until("all are handled", async || place.count(&client, "SELECT count(*) FROM {p}_inbox").await == 0).await;
-            stop.notify_one();
-        };
-        let (worked, ()) = tokio::join!(works, operators);
-        worked.unwrap();
-        let (effects, requeued) = (effects.taken().len(), requeued.load(Ordering::Relaxed) as usize);
-        assert_eq!((effects, requeued), (2 * messages, messages));
+        let mut client = place.client().await;
+        operators(&place, &mut client, 60).await;
     });
 }
 
