@@ -7,7 +7,7 @@
 begin_times() {
     HAPAX_TIMES=$(mktemp -d)
     export HAPAX_TIMES
-    while sleep 3; do measure_control; done &
+    while sleep 3; do measure_control; done 2>/dev/null & # (at the end its folder goes)
 }
 
 # Appends when it is, and the processor time of a fixed piece of work, about a tenth of a second.

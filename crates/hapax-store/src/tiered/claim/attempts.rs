@@ -155,6 +155,7 @@ impl Engine {
 
     /// Returns this answer, or that of this process for an id that is new.
     fn decided(&self, answer: Option<Answer>, id: Digest, options: &TieredClaimOptions) -> Answer {
+        debug_assert!(answer.is_some() || self.ownership().is_exclusive, "a shared store has answered");
         answer.unwrap_or_else(|| self.claim_here(id, options))
     }
 
