@@ -1,8 +1,8 @@
 # The processor time that stages and crates take, and what .ci/times.txt says that they took.
 #
 # A processor that is slower, or shared, makes everything slower. So what is compared is a ratio: to
-# the time that a fixed piece of work, the control, takes meanwhile (the median of all that were
-# measured while the stage ran).
+# the time that a fixed piece of work, the control, takes meanwhile (the mean of all that were
+# measured while the stage ran: others' work comes in bursts, which a median would not see).
 
 begin_times() {
     HAPAX_TIMES=$(mktemp -d)
@@ -19,9 +19,9 @@ measure_control() (
     rm "$log"
 )
 
-# Prints the median of the control since that second.
+# Prints the mean of the control since that second.
 control_since() {
-    awk -v since="$1" '$1 >= since { print $2 }' "$HAPAX_TIMES/controls" | sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'
+    awk -v since="$1" '$1 >= since { sum += $2; n++ } END { printf "%.4f", sum / n }' "$HAPAX_TIMES/controls"
 }
 
 # Adds up what `times` prints on its lines from this one to that one.
