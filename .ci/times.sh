@@ -10,7 +10,7 @@ begin_times() {
     while sleep 3; do measure_control; done 2>/dev/null & # (at the end its folder goes)
 }
 
-# Appends when it is, and the processor time of a fixed piece of work, about a tenth of a second.
+# Appends when it is, and the processor time of a fixed piece of work, a twentieth of a second or more.
 measure_control() (
     local log=$HAPAX_TIMES/control.$BASHPID
     for ((i = 0; i < 30000; i++)); do :; done

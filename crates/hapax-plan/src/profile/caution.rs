@@ -13,7 +13,7 @@ use std::time::Duration;
 /// let excerpt = |span| Excerpt { span, repeats: 5_000, has_times: true };
 /// assert!(excerpt(week).cautions(hour).is_empty());
 /// let cautions = excerpt(5 * hour).cautions(hour);
-/// assert!(cautions[0].starts_with("An excerpt: these records cover 5 h, less than 10 times the 1h"));
+/// assert!(cautions[0].starts_with("An excerpt: these records cover 5 h, less than 10 times"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Excerpt {

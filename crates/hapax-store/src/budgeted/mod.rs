@@ -136,11 +136,14 @@ impl Records {
             // Removes two expired records for each one written, so that expired records never pile
             // up.
             self.active.expire(now, 2);
-            if stored.until > now && self.active.len() >= self.max_active && self.active.get(key).is_none() {
+            if stored.until <= now {
+                self.active.remove(key); // it was given back
+            } else if self.active.len() >= self.max_active && self.active.get(key).is_none() {
                 let full = format!("{} ids are in progress, which is what the budget has room for", self.max_active);
                 return Err(StoreError::new(ErrorKind::Unavailable, BACKEND, full));
+            } else {
+                self.active.put(key, stored);
             }
-            self.active.put(key, stored);
             self.done.remove(key);
             return Ok(());
         }

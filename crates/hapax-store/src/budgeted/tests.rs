@@ -50,6 +50,15 @@ fn key(id: &str) -> RecordKey {
 }
 
 #[test]
+fn what_is_given_back_leaves_nothing() {
+    let world = World::new();
+    let hold = Hold { key: key("id"), token: world.token("id") };
+    assert_eq!(world.runtime.block_on(world.store.release(&[hold])).unwrap().remove(0).unwrap(), Held::Done);
+    assert_eq!(world.store.lock().active.len(), 0);
+    assert_eq!(world.known("id"), Known::Unknown);
+}
+
+#[test]
 fn what_is_completed_makes_room_and_what_is_in_progress_never_does() {
     let world = World::new();
     let held = world.token("held");

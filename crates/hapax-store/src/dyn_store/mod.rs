@@ -1,8 +1,5 @@
 //! Stores behind pointers: one whose type is chosen while the program runs, and one that is shared.
 
-#[cfg(test)]
-mod tests;
-
 use crate::contract::Store;
 use crate::error::StoreError;
 use crate::key::RecordKey;
@@ -181,15 +178,25 @@ macro_rules! behind_pointers {
     };
 }
 
-behind_pointers! {
-    mark: Mark => Marked,
-    unmark: Unmark => Unmarked,
-    claim: ClaimRequest => Claimed,
-    complete: Completion => Held,
-    release: Hold => Held,
-    fail: ClaimFailure => Held,
-    renew: Renewal => Held,
-    look_up: RecordKey => Known,
-    record: Record => (),
-    forget: RecordKey => bool,
+/// Passes the calls for batches to a macro: the request and the answer of each.
+macro_rules! calls {
+    ($to:ident) => {
+        $to! {
+            mark: Mark => Marked,
+            unmark: Unmark => Unmarked,
+            claim: ClaimRequest => Claimed,
+            complete: Completion => Held,
+            release: Hold => Held,
+            fail: ClaimFailure => Held,
+            renew: Renewal => Held,
+            look_up: RecordKey => Known,
+            record: Record => (),
+            forget: RecordKey => bool,
+        }
+    };
 }
+
+calls!(behind_pointers);
+
+#[cfg(test)]
+mod tests;

@@ -37,18 +37,7 @@ impl Store for Unusual {
         key.id.as_bytes().len() as u32
     }
 
-    answer_nothing! {
-        mark: Mark => Marked,
-        unmark: Unmark => Unmarked,
-        claim: ClaimRequest => Claimed,
-        complete: Completion => Held,
-        release: Hold => Held,
-        fail: ClaimFailure => Held,
-        renew: Renewal => Held,
-        look_up: RecordKey => Known,
-        record: Record => (),
-        forget: RecordKey => bool,
-    }
+    calls!(answer_nothing);
 
     async fn expire(&self, limit: usize) -> Result<Expired, StoreError> {
         Ok(Expired::new(limit as u64, true))
