@@ -4,6 +4,9 @@ use crate::attributes::{self, Names};
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// The header in which a message of an outbox has its id, where its broker has no other place.
+pub const MESSAGE_ID: &str = "message-id";
+
 /// A message that says what it is.
 ///
 /// ```
@@ -50,13 +53,15 @@ pub trait Described {
     fn payload(&self) -> &[u8];
 
     /// Returns the id by which repetitions are known: the standard's or the broker's. Default: that
-    /// of CloudEvents, which is `source` and `id` together, as [`cloudevents::id`] makes it; none
-    /// if one of the two is missing.
+    /// of CloudEvents, which is `source` and `id` together, as [`cloudevents::id`] makes it; or the
+    /// header [`MESSAGE_ID`], which an outbox's publishers set.
     ///
     /// [`cloudevents::id`]: crate::cloudevents::id
     fn id(&self) -> Option<Cow<'_, [u8]>> {
-        let id = attributes::id(&|name| self.header(name))?;
-        Some(Cow::Owned(id.as_ref().to_vec()))
+        match attributes::id(&|name| self.header(name)) {
+            Some(id) => Some(Cow::Owned(id.as_ref().to_vec())),
+            None => self.header(MESSAGE_ID).filter(|id| !id.is_empty()).map(|id| Cow::Borrowed(id.as_bytes())),
+        }
     }
 
     /// Returns the type of the event, such as `order.placed`. Default: CloudEvents' `type`, as the
@@ -165,7 +170,10 @@ mod tests {
             &[("ce-id", "%FF"), ("ce-source", "/a")],
         ] {
             let owned = headers.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-            assert_eq!(Headers(owned).id(), None, "{headers:?}");
+            let mut message = Headers(owned);
+            assert_eq!(message.id(), None, "{headers:?}");
+            message.0.push((MESSAGE_ID.to_owned(), "m-1"));
+            assert_eq!(message.id().as_deref(), Some(&b"m-1"[..]));
         }
     }
 }

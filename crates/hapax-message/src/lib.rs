@@ -47,10 +47,18 @@ mod give_up;
 pub mod ids;
 #[doc(hidden)]
 pub mod kinds;
+mod message;
+mod publisher;
 pub mod routes;
 mod trace;
 mod trace_state;
 
-pub use described::Described;
+pub use described::{Described, MESSAGE_ID};
 pub use give_up::{GiveUp, causes};
+pub use message::Message;
+pub use publisher::Publisher;
 pub use trace::{TraceContext, TraceError};
+
+/// The error that a handler or a publisher returns. Its text is kept. [`GiveUp`] says that another
+/// attempt cannot help.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

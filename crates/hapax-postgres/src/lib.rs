@@ -93,12 +93,11 @@ mod worker;
 pub use claims::dead_letters::{DeadLetter, Letters};
 pub use claims::retry::Retry;
 pub use database::Database;
-pub use hapax_message::GiveUp;
 pub use hapax_message::routes::{OnUnknown, RouterStats};
+pub use hapax_message::{BoxError, GiveUp, Message, Publisher};
 pub use mark_result::Seen;
-pub use message::{DESCRIPTION_BYTES_MAX, HEADER_BYTES_MAX, ID_BYTES_MAX, Message, NewMessage, PAYLOAD_BYTES_MAX};
+pub use message::{DESCRIPTION_BYTES_MAX, HEADER_BYTES_MAX, ID_BYTES_MAX, NewMessage, PAYLOAD_BYTES_MAX};
 pub use relay::Relay;
-pub use relay::publisher::Publisher;
 #[cfg(feature = "json")]
 pub use router::JsonHandler;
 pub use router::Router;
@@ -118,7 +117,3 @@ pub use worker::kept_records::Keep;
 pub use worker::{Handler, Worker};
 
 use crate::store::BACKEND;
-
-/// The error that a handler or a publisher returns. Its text is kept. [`GiveUp`] says that another
-/// attempt cannot help.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,6 +1,4 @@
-//! Messages, and the limits on their parts.
-
-mod described;
+//! Messages to be stored, and the limits on their parts.
 
 use super::errors::misconfigured;
 use super::transaction::Value;
@@ -226,39 +224,6 @@ fn seconds(at: SystemTime) -> f64 {
     }
 }
 
-/// A message as a handler or a publisher gets it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Message {
-    /// The consumer that received it, or the topic it goes to.
-    pub name: String,
-    /// Its id, by which its recipient recognizes a redelivery.
-    pub id: Vec<u8>,
-    /// The key within which it has its place.
-    pub key: Option<Vec<u8>>,
-    /// The type of the event.
-    pub kind: Option<String>,
-    /// The context in which it happened.
-    pub source: Option<String>,
-    /// The thing that it is about.
-    pub subject: Option<String>,
-    /// Names and values that were given with it.
-    pub headers: Vec<(String, String)>,
-    /// Its content.
-    pub payload: Vec<u8>,
-    /// The number of failed attempts before this one, as far as it is known.
-    pub attempts: u32,
-    /// The time at which it was stored, by the server's clock.
-    pub enqueued_at: SystemTime,
-}
-
-impl Message {
-    /// Returns the value of the first header of this name, in upper or lower case.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(of, _)| of.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
-    }
-}
-
 /// Checks a kind, a source, a subject, or the name of a processor.
 pub(super) fn validate_text(what: &str, text: Option<&str>) -> Result<(), StoreError> {
     let Some(text) = text else { return Ok(()) };
@@ -289,19 +254,8 @@ pub(super) fn kept_error(text: &str) -> String {
 
 /// Returns a message that says nothing of itself.
 #[cfg(test)]
-pub(super) fn plain() -> Message {
-    Message {
-        name: "c".into(),
-        id: b"m".to_vec(),
-        key: None,
-        kind: None,
-        source: None,
-        subject: None,
-        headers: Vec::new(),
-        payload: Vec::new(),
-        attempts: 0,
-        enqueued_at: SystemTime::UNIX_EPOCH,
-    }
+pub(super) fn plain() -> hapax_message::Message {
+    hapax_message::Message::new("c", "m", "")
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Publishes the messages of an outbox.
 
 mod breaker;
-pub(super) mod publisher;
 mod publishing;
 mod running;
 
@@ -11,8 +10,8 @@ use crate::claims::retry::Retry;
 use crate::schema::tables::{Queue, Tables};
 use crate::store::options::within;
 use crate::telemetry::meters::{Counts, Meters, QueueStats};
+use hapax_message::Publisher;
 use hapax_store::StoreError;
-use publisher::Publisher;
 use publishing::Publishing;
 use running::Running;
 use std::sync::Arc;

@@ -3,8 +3,9 @@
 use super::attempt::{Cause, Failed};
 use super::retry::Retry;
 use crate::Database;
+use crate::Message;
 use crate::mark_result::time;
-use crate::message::{Message, kept_error};
+use crate::message::kept_error;
 use crate::schema::statements;
 use crate::schema::tables::{Queue, Tables};
 use crate::transaction::{Row, Value};
@@ -235,18 +236,16 @@ fn read(row: &Row) -> Result<(Message, Option<String>), StoreError> {
     let attempts: i32 = row.get("attempts")?;
     let uncounted = || format!("its row cannot be read: expected attempts from 0 to {}, got {attempts}", i32::MAX - 1);
     let unreadable = error.or_else(|| (!(0..i32::MAX).contains(&attempts)).then(uncounted));
-    let message = Message {
-        name: row.get("name")?,
-        id: row.get("id")?,
-        key: row.get("key")?,
-        kind: row.get("kind")?,
-        source: row.get("source")?,
-        subject: row.get("subject")?,
-        headers,
-        payload: row.get("payload")?,
-        attempts: self::attempts(attempts),
-        enqueued_at: time(row.get("enqueued_at")?),
-    };
+    let id: Vec<u8> = row.get("id")?;
+    let payload: Vec<u8> = row.get("payload")?;
+    let mut message = Message::new(row.get::<String>("name")?, id, payload);
+    message.key = row.get("key")?;
+    message.kind = row.get("kind")?;
+    message.source = row.get("source")?;
+    message.subject = row.get("subject")?;
+    message.headers = headers;
+    message.attempts = self::attempts(attempts);
+    message.enqueued_at = time(row.get("enqueued_at")?);
     Ok((message, unreadable))
 }
 

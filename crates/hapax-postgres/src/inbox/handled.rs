@@ -215,19 +215,16 @@ fn read(row: &Row) -> Result<Handled, StoreError> {
         message: None,
     };
     if let Some(payload) = payload {
-        handled.message = Some(Message {
-            name: handled.consumer.clone(),
-            id: handled.id.clone(),
-            key: row.get("key")?,
-            kind: handled.kind.clone(),
-            source: handled.source.clone(),
-            subject: handled.subject.clone(),
-            // Those that somebody else has written, and that cannot be read, do not end the list.
-            headers: headers(row).unwrap_or_default(),
-            payload,
-            attempts: handled.attempts,
-            enqueued_at: received_at.unwrap_or(handled_at),
-        });
+        let mut message = Message::new(&*handled.consumer, &*handled.id, payload);
+        message.key = row.get("key")?;
+        message.kind.clone_from(&handled.kind);
+        message.source.clone_from(&handled.source);
+        message.subject.clone_from(&handled.subject);
+        // Those that somebody else has written, and that cannot be read, do not end the list.
+        message.headers = headers(row).unwrap_or_default();
+        message.attempts = handled.attempts;
+        message.enqueued_at = received_at.unwrap_or(handled_at);
+        handled.message = Some(message);
     }
     Ok(handled)
 }

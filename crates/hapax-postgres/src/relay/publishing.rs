@@ -1,10 +1,10 @@
 //! Publishes claimed messages: one message after the other, or the first of many keys at once.
 
+use crate::Publisher;
 use crate::claims::attempt::{self, Cause, Failed};
 use crate::claims::queue::{Claimed, Fate, Outcome, Run, Tried, Unfit};
 use crate::claims::retry::Retry;
 use crate::relay::breaker::{Breakers, Change, Signal};
-use crate::relay::publisher::Publisher;
 use crate::telemetry::meters::{Event, Meters};
 use crate::telemetry::spans;
 use crate::{BoxError, Message};

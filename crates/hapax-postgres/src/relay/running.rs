@@ -4,13 +4,13 @@ mod probing;
 
 use super::Relay;
 use super::publishing::{Ended, OpenRun, Publishing};
+use crate::Publisher;
 use crate::claims::claimer::Claimer;
 use crate::claims::queue::{self, Outcome, Portion, Run};
 use crate::claims::settlement::{self, Locked};
 use crate::database::Listening;
 use crate::polling::outage::Outage;
 use crate::polling::schedule::Pace;
-use crate::relay::publisher::Publisher;
 use crate::schema::tables::Queue;
 use crate::telemetry::meters::Event;
 use futures_util::FutureExt as _;

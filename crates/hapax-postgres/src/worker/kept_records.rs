@@ -38,9 +38,11 @@ mod tests {
 
     #[test]
     fn what_is_kept_depends_on_what_a_message_says() {
-        let plain = Message { source: Some("/orders".into()), ..plain() };
-        let kind = Message { kind: Some("a".into()), ..plain.clone() };
-        let subject = Message { subject: Some("a".into()), ..plain.clone() };
+        let mut plain = plain();
+        plain.source = Some("/orders".into());
+        let (mut kind, mut subject) = (plain.clone(), plain.clone());
+        kind.kind = Some("a".into());
+        subject.subject = Some("a".into());
         for (keep, expected) in [
             (Keep::Nothing, [None; 3]),
             (Keep::default(), [None, Some(false), Some(false)]),

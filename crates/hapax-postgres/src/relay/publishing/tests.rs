@@ -1,5 +1,4 @@
 use super::*;
-use crate::message::plain;
 use crate::schema::tables::Queue;
 use crate::telemetry::meters::Counts;
 use hapax_message::GiveUp;
@@ -38,14 +37,12 @@ impl Publisher for Slow {
 }
 
 fn run(key: u8, ids: &[u8]) -> Run {
-    let message = |id| Message {
-        name: "t".into(),
-        id: vec![id],
-        key: Some(vec![key]),
-        payload: vec![0; 10],
-        attempts: 2,
-        enqueued_at: SystemTime::now(),
-        ..plain()
+    let message = |id| {
+        let mut message = Message::new("t", [id], [0; 10]);
+        message.key = Some(vec![key]);
+        message.attempts = 2;
+        message.enqueued_at = SystemTime::now();
+        message
     };
     let claimed =
         |&id: &u8| Claimed { position: id.into(), message: message(id), unfit: (id == 8).then_some(Unfit::Expired) };

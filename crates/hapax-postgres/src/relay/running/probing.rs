@@ -1,9 +1,9 @@
 //! Probes topics that pause.
 
 use super::{Running, Said};
+use crate::Publisher;
 use crate::claims::queue::{self, Portion, Run};
 use crate::relay::breaker::PROBES;
-use crate::relay::publisher::Publisher;
 use futures_util::FutureExt as _;
 use hapax::seam::random;
 use hapax_store::StoreError;

@@ -1,15 +1,12 @@
-//! Messages as [`hapax_message`] sees them.
+//! The description of a message.
 
-use crate::Message;
-use hapax_message::Described;
+use super::Message;
+use crate::{Described, attributes::PREFIXES};
 use std::borrow::Cow;
-
-/// The beginnings of names of headers with which bindings of CloudEvents say attributes.
-const PREFIXES: [&str; 4] = ["ce-", "ce_", "cloudEvents:", "cloudEvents_"];
 
 impl Message {
     /// Returns the header that says an attribute of CloudEvents, in any binding.
-    pub(crate) fn attribute(&self, attribute: &str) -> Option<&str> {
+    pub(super) fn attribute(&self, attribute: &str) -> Option<&str> {
         PREFIXES.into_iter().find_map(|prefix| self.header(&format!("{prefix}{attribute}")))
     }
 }
@@ -49,11 +46,10 @@ impl Described for Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::plain;
 
     fn message(kind: Option<&str>, headers: &[(&str, &str)]) -> Message {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Message { kind: kind.map(str::to_owned), headers, ..plain() }
+        Message { kind: kind.map(str::to_owned), headers, ..Message::new("c", "m", "") }
     }
 
     #[test]

@@ -5,8 +5,7 @@ use crate::{BoxError, Message};
 /// A destination that messages are published to: a broker's client, usually.
 ///
 /// ```
-/// use hapax_message::GiveUp;
-/// use hapax_postgres::{BoxError, Message, Publisher};
+/// use hapax_message::{BoxError, GiveUp, Message, Publisher};
 ///
 /// struct Log;
 ///
@@ -20,11 +19,11 @@ use crate::{BoxError, Message};
 /// ```
 ///
 /// A relay calls it for many messages concurrently, but never for two of one key. A publication
-/// that takes longer than [`publish_timeout`](crate::Relay::publish_timeout) is stopped by dropping
-/// its future. A panic is a failure of the message.
+/// that takes longer than the relay's `publish_timeout` is stopped by dropping its future. A panic
+/// is a failure of the message.
 pub trait Publisher: Send + Sync + 'static {
     /// Publishes a message. When it returns, the message has arrived. After an error it may have
-    /// arrived, too, and is published again, with the same id. [`GiveUp`](hapax_message::GiveUp)
+    /// arrived, too, and is published again, with the same id. [`GiveUp`](crate::GiveUp)
     /// makes it a dead letter at once.
     fn publish(&self, message: &Message) -> impl Future<Output = Result<(), BoxError>> + Send;
 
@@ -34,7 +33,7 @@ pub trait Publisher: Send + Sync + 'static {
     /// concurrently, and a message that hangs holds up no other.
     ///
     /// ```
-    /// # use hapax_postgres::{BoxError, Message, Publisher};
+    /// # use hapax_message::{BoxError, Message, Publisher};
     /// # struct Client;
     /// # impl Client {
     /// #     async fn send_all(&self, _: Vec<&[u8]>) -> Result<(), std::io::Error> { Ok(()) }
@@ -59,7 +58,7 @@ pub trait Publisher: Send + Sync + 'static {
     /// ```
     ///
     /// Messages of a batch may go in any order: no two are of one key. There are at most
-    /// [`batch`](crate::Relay::batch) of them. The whole call may take as long as one publication.
+    /// the relay's `batch` of them. The whole call may take as long as one publication.
     /// After a panic, when the time is over, or with a wrong number of answers, all messages of the
     /// batch have failed, and may be published again.
     fn publish_batch(&self, messages: &[Message]) -> impl Future<Output = Option<Vec<Result<(), BoxError>>>> + Send {
