@@ -79,9 +79,11 @@ mod dead_letter;
 mod error;
 mod message;
 mod options;
+mod publisher;
 mod source;
 
 pub use error::NatsError;
 pub use message::Message;
 pub use options::JetStreamOptions;
+pub use publisher::JetStreamPublisher;
 pub use source::JetStream;

@@ -4,5 +4,6 @@ mod configured;
 mod dead_letters;
 mod delivered;
 mod gone;
+mod published;
 mod redriven;
 mod server;
