@@ -27,6 +27,7 @@ pub mod fingerprint;
 mod key;
 mod limits;
 mod outgoing;
+mod publisher;
 
 mod body;
 
@@ -51,6 +52,7 @@ pub use layer::IdempotencyLayer;
 pub use options::{OnMissing, stores_status};
 pub use outgoing::layer::{OutgoingKeyLayer, OutgoingKeyService, REPLAYED};
 pub use outgoing::{IDEMPOTENCY_KEY, KeyBuilder, OutgoingKey};
+pub use publisher::HttpPublisher;
 pub use response::headers::keeps_header;
 pub use response::problem::Problem;
 pub use response::problem_details::ProblemDetails;

@@ -60,6 +60,7 @@ mod message;
 mod offsets;
 mod options;
 mod partitions;
+mod publisher;
 mod settings;
 mod source;
 
@@ -68,6 +69,8 @@ pub use lag::PartitionLag;
 pub use message::KafkaMessage;
 pub use options::KafkaOptions;
 pub use partitions::{AssignedPartition, KafkaPartitions};
+pub use publisher::KafkaPublisher;
+pub use publisher::transactional::TransactionalKafkaPublisher;
 pub use source::KafkaSource;
 
 pub use rdkafka;

@@ -79,9 +79,11 @@ mod dead_letter;
 mod error;
 mod message;
 mod options;
+mod publisher;
 mod source;
 
 pub use error::RabbitMqError;
 pub use message::Message;
 pub use options::RabbitMqOptions;
+pub use publisher::RabbitMqPublisher;
 pub use source::RabbitMq;

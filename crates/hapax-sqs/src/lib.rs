@@ -92,9 +92,11 @@ mod error;
 mod hidden;
 mod message;
 mod options;
+mod publisher;
 mod source;
 
 pub use error::SqsError;
 pub use message::Message;
 pub use options::SqsOptions;
+pub use publisher::SqsPublisher;
 pub use source::Sqs;

@@ -1,15 +1,15 @@
 //! A message of SQS, and what it says of itself.
 
 use aws_sdk_sqs::types::{Message as Received, MessageSystemAttributeName as Attribute};
-use hapax_message::{Described, cloudevents};
+use hapax_message::{Described, MESSAGE_ID, cloudevents};
 use std::borrow::Cow;
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
 /// A message of SQS, as the client has it: [`aws_sdk_sqs::types::Message`], with its delivery.
 ///
-/// Its [id](Described::id) is that of CloudEvents, if its attributes have one, or the `MessageId`,
-/// which SQS gives each time that a producer sends: it detects deliveries that SQS repeats, and
+/// Its [id](Described::id) is that of CloudEvents, if its attributes have one, the attribute
+/// `message-id` of an outbox, or the `MessageId`, which SQS gives each time that a producer sends: it detects deliveries that SQS repeats, and
 /// none that a producer repeats. For those, take a key of the business from the body or an
 /// attribute, or the [deduplication id](Self::deduplication_id) if producers set it (and not if the
 /// queue makes it of the content, where two orders with the same content are two).
@@ -79,6 +79,9 @@ impl Described for Message {
     fn id(&self) -> Option<Cow<'_, [u8]>> {
         if let Some(id) = cloudevents::id_of(self) {
             return Some(Cow::Owned(id.as_ref().to_vec()));
+        }
+        if let Some(id) = self.header(MESSAGE_ID) {
+            return Some(Cow::Borrowed(id.as_bytes()));
         }
         self.received.message_id().map(|id| Cow::Borrowed(id.as_bytes()))
     }

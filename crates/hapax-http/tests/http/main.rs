@@ -10,6 +10,7 @@ mod keys;
 mod outgoing;
 mod planned;
 mod problems;
+mod published;
 mod quotas;
 mod running;
 mod stored;

@@ -4,6 +4,7 @@
 mod cluster;
 mod failing;
 mod partitions;
+mod published;
 mod raw;
 mod rebalances;
 mod redriven;

@@ -3,6 +3,7 @@
 
 mod answers;
 mod fifo;
+mod published;
 mod queue;
 mod redriven;
 mod server;
