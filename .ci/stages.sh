@@ -68,7 +68,7 @@ documentation() {
     scripts/features copy
     cd target/features
     env "${with_rocksdb[@]}" RUSTDOCFLAGS='-D warnings' cargo doc --profile test --workspace --lib --no-deps --all-features \
-        --exclude testkit --exclude hapax-brokers --exclude hapax-patterns
+        --exclude testkit --exclude hapax-brokers --exclude hapax-orders --exclude hapax-patterns
 }
 
 readme_says() { grep -qFx "$1" README.md || { echo "README.md does not say: $1"; return 1; }; }

@@ -56,7 +56,7 @@ async fn stored(api: &Api, id: &str, customer: &str, cents: i64) -> Result<(), F
 ///
 /// If the address cannot be bound, or the store not be reached.
 pub async fn run(address: &str, database: &str, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Failed> {
-    let store = PostgresStore::connect(PostgresOptions::parse(database)?).await?;
+    let store = PostgresStore::new(PostgresOptions::parse(database)?, "orders_keys")?;
     let keys = TieredDedup::builder(store)
         .scope("orders")
         .retention(Duration::from_secs(24 * 3600))

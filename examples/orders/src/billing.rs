@@ -16,7 +16,7 @@ const IN_FLIGHT: usize = 8;
 /// # Errors
 ///
 /// Those of the broker, if it stays away for a minute.
-pub async fn run(database: &str, nats: &str, stop: impl Future<Output = ()>) -> Result<(), Failed> {
+pub async fn run(database: &str, nats: &str, stop: impl Future<Output = ()> + Send) -> Result<(), Failed> {
     let context = jetstream(nats).await?;
     let billing = context.get_consumer_from_stream("billing", "ORDERS").await?;
     let options = JetStreamOptions::new("dead.billing").ack_pending_min(2 * IN_FLIGHT);

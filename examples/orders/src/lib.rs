@@ -12,6 +12,7 @@ pub mod api;
 pub mod billing;
 pub mod relay;
 pub mod setup;
+pub mod world;
 
 use deadpool_postgres::{Manager, Pool};
 use hapax_postgres::Tables;

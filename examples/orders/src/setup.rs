@@ -3,6 +3,7 @@
 use crate::{Failed, TOPIC, jetstream, pool, tables};
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::stream;
+use hapax_postgres::{PostgresOptions, PostgresStore};
 use std::time::Duration;
 
 /// Orders; and bills, of which nothing but the mark of a message keeps an order from having two.
@@ -20,6 +21,7 @@ pub async fn run(database: &str, nats: &str) -> Result<(), Failed> {
     let client = pool(database)?.get().await?;
     client.batch_execute(TABLES).await?;
     tables()?.migrate(&client).await?;
+    PostgresStore::new(PostgresOptions::parse(database)?, "orders_keys")?.migrate().await?;
 
     let context = jetstream(nats).await?;
     let orders = stream::Config { name: "ORDERS".into(), subjects: vec![TOPIC.into()], ..stream::Config::default() };

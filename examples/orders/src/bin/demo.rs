@@ -3,14 +3,12 @@
 //! and prints what was billed.
 
 use hapax_orders::Failed;
+use hapax_orders::world::World;
 use std::process::ExitCode;
-
-#[path = "../../tests/orders/world.rs"]
-mod world;
 
 fn main() -> Result<ExitCode, Failed> {
     let program = std::env::current_exe()?.with_file_name("orders");
-    let Some(mut world) = world::World::start(program) else {
+    let Some(mut world) = World::start(program) else {
         println!("Debian has both servers: apt-get install postgresql nats-server");
         return Ok(ExitCode::FAILURE);
     };

@@ -1,10 +1,8 @@
 //! Kills all sides at random, and proves with the tables that each order was billed once and none
 //! is missing. `HAPAX_LONG=1` has a hundred times as many orders and kills (scripts/campaign-orders).
 
-mod world;
-
+use hapax_orders::world::{KINDS, World};
 use testkit::random;
-use world::{KINDS, World};
 
 const ORDERS: usize = 60;
 const KILLS: usize = 12;

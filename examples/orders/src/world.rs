@@ -1,4 +1,5 @@
-//! The servers, the steps as processes, and a client that posts until it has an answer.
+//! For the demonstration and the test: the servers, the steps as processes, and a client that posts
+//! until it has an answer.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
