@@ -40,6 +40,7 @@ pub use adapters::ext::{ClaimBy, DedupBy, StreamExt, Undecided, Why};
 pub use builder::ConsumerBuilder;
 pub use consuming::consumer::Consumer;
 pub use error::ConsumerError;
+pub use handling::answers::Answers;
 pub use handling::delivery::Delivery;
 pub use handling::failure::{Later, OnError};
 pub use handling::router::{Routed, Router};

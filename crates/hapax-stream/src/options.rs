@@ -40,6 +40,8 @@ pub(super) struct Options {
     pub(super) max_in_flight: usize,
     pub(super) batch: usize,
     pub(super) max_unacknowledged: usize,
+    /// `None`: 256 messages, or fewer if fewer may be unacknowledged, within 10 ms.
+    pub(super) handler_batch: Option<(usize, Duration)>,
     /// `None`: as it suits the broker's acknowledgements.
     pub(super) max_attempts: Option<u32>,
     pub(super) handler_timeout: Duration,
@@ -60,6 +62,7 @@ impl Options {
             max_in_flight: 64,
             batch: 256,
             max_unacknowledged: 1_024,
+            handler_batch: None,
             max_attempts: None,
             handler_timeout: Duration::from_secs(600),
             back_off: None,
@@ -68,6 +71,12 @@ impl Options {
             persist_every: (Duration::ZERO, 1),
             scope_of: None,
         }
+    }
+
+    /// Returns the largest number of messages that a handler of batches gets, and the time for
+    /// which one waits for others.
+    pub(super) fn handler_batch(&self) -> (usize, Duration) {
+        self.handler_batch.unwrap_or((self.max_unacknowledged.min(256), Duration::from_millis(10)))
     }
 
     /// Returns the number of attempts, which are spread over minutes where the broker holds a
@@ -128,6 +137,10 @@ impl Options {
             &self.max_unacknowledged,
             expected,
         )?;
+        let (messages, within) = self.handler_batch();
+        let valid = (1..=self.max_unacknowledged).contains(&messages) && within <= MAX;
+        let expected = "1 to max_unacknowledged messages, and a duration of up to a year";
+        check(valid, "handler_batch", &(messages, within), expected)?;
         check(self.max_attempts != Some(0), "max_attempts", &0, "at least 1")?;
         let expected = "a duration of up to a year, not none";
         check(sane(self.handler_timeout), "handler_timeout", &self.handler_timeout, expected)?;

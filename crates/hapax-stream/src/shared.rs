@@ -1,8 +1,9 @@
 //! The parts of a consumer that all its runs share.
 
+use crate::handling::answers::Answers;
 use crate::handling::delivery::Delivery;
 use crate::handling::failure::BoxError;
-use crate::handling::handler::{Handler, Shown, handler};
+use crate::handling::handler::{Handle, Handler, Shown, batch_handler, handler};
 use crate::options::{IdOf, Options};
 use crate::telemetry::counts::Counts;
 use crate::telemetry::health::{Health, Standing};
@@ -29,7 +30,7 @@ impl<E, M> Shared<E, M> {
     }
 
     /// Returns a handler of any type as one of this consumer's.
-    pub(super) fn handler<H, F, R>(&self, handle: H) -> Handler<M>
+    pub(super) fn handler<H, F, R>(&self, handle: H) -> Handler<Delivery<M>>
     where
         M: Send + Sync + 'static,
         H: Fn(Delivery<M>) -> F + Send + Sync + 'static,
@@ -37,6 +38,18 @@ impl<E, M> Shared<E, M> {
         R: Into<BoxError>,
     {
         handler(handle, Arc::clone(&self.shown), self.options.on_error.clone())
+    }
+
+    /// Returns a handler of batches as one of this consumer's.
+    pub(super) fn batch_handler<H, F, A, R>(&self, handle: H) -> Handle<M>
+    where
+        M: Send + Sync + 'static,
+        H: Fn(Vec<Delivery<M>>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<A, R>> + Send + 'static,
+        A: Into<Answers>,
+        R: Into<BoxError>,
+    {
+        batch_handler(handle, Arc::clone(&self.shown), self.options.on_error.clone())
     }
 
     /// Returns the metrics of a message's kind, if it is told apart.

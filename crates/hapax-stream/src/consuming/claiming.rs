@@ -12,12 +12,13 @@ use std::time::Duration;
 impl<S: Store, Src: Source> Run<'_, S, Src> {
     pub(crate) fn claimed(&mut self, tickets: Vec<Ticket>, attempts: Vec<Result<TieredAttempt<S>, StoreError>>) {
         self.store_answered(attempts.iter().any(Result::is_ok));
+        let mut batch = Vec::new();
         for (ticket, attempt) in tickets.into_iter().zip(attempts) {
             // A claim of a message that is no longer held is dropped, which releases it.
             let Some(held) = self.messages.get(ticket) else { continue };
             let tries = held.sent.deliveries.unwrap_or(held.failures.saturating_add(1));
             match attempt {
-                Ok(TieredAttempt::Claimed(claim)) => self.handle(ticket, Some(claim)),
+                Ok(TieredAttempt::Claimed(claim)) => batch.push((ticket, Some(claim))),
                 Ok(TieredAttempt::Duplicate(_)) => {
                     self.count_of(ticket, Event::Duplicate);
                     self.done(ticket);
@@ -47,6 +48,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                 Err(error) => self.store_failed(ticket, error),
             }
         }
+        self.handle(batch);
     }
 
     /// Handles a failure of the store. A store that fails does so for all messages: they wait here,

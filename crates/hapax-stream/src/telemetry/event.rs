@@ -22,6 +22,8 @@ hapax::counted! {
         /// Handlers that failed with [`GiveUp`](hapax_message::GiveUp), so that the message was put
         /// aside at once.
         gave_up: GaveUp,
+        /// Batches that failed, and whose halves were handled each by itself.
+        split: Split,
         /// Handlers that said [`Later`](crate::Later): these were no attempts.
         later: Later,
         /// Claims whose lease had expired before they were completed.

@@ -2,9 +2,8 @@
 
 use super::error::{self, ClaimError};
 use super::options::{Done, TieredClaimOptions};
-use super::patience::{Patience, retry_pause};
+use super::patience::Patience;
 use super::releasing::Releasing;
-use crate::back_off::jittered;
 use crate::backend::times;
 use crate::dyn_store::Answering;
 use crate::tiered::batching::{Client, Completions, Failures, Records, Releases, Renewals};
@@ -291,7 +290,10 @@ impl Holder {
             self.lease = lease;
             let asked_at = tokio::time::Instant::now();
             let renewed = match self.held {
-                Where::Admitted | Where::Shadow => return Ok(()),
+                Where::Admitted | Where::Shadow => {
+                    self.renewed = asked_at;
+                    return Ok(());
+                }
                 Where::Here { token } => {
                     let is_held = self.policy.memory.extend(self.id, token, lease, false);
                     Ok(if is_held { Held::Done } else { Held::Lost })
@@ -324,29 +326,6 @@ impl Holder {
         renewed
     }
 
-    /// Renews it every third of its lease, until it is lost.
-    pub(super) fn keep(&mut self) -> Answering<'_, ()> {
-        Box::pin(async move {
-            let mut failures = 0_u32;
-            loop {
-                let random = self.client.caller.random.next();
-                // Jittered, so that claims that were made together are not renewed together. A
-                // renewal that failed is tried again soon, since the lease runs.
-                tokio::time::sleep(match failures {
-                    0 => jittered(self.lease / 3, random),
-                    _ => retry_pause(failures, self.lease, random),
-                })
-                .await;
-                // The completion tells in the end whether that was enough.
-                match self.renew(self.lease).await {
-                    Ok(()) => failures = 0,
-                    Err(ClaimError::LostLease(_)) => return,
-                    Err(ClaimError::Store(_)) => failures = failures.saturating_add(1),
-                }
-            }
-        })
-    }
-
     pub(super) fn held(&self, held: Result<Held, StoreError>) -> Result<(), ClaimError> {
         self.check_held(held.map_err(ClaimError::Store)? == crate::Held::Done)
     }
@@ -364,6 +343,16 @@ impl Holder {
 
     pub(super) fn lease(&self) -> Duration {
         self.lease
+    }
+
+    /// Returns the time for which its lease has run.
+    pub(super) fn age(&self) -> Duration {
+        self.renewed.elapsed()
+    }
+
+    /// Returns a number for a wait, which differs from those of others.
+    pub(super) fn random(&self) -> u64 {
+        self.client.caller.random.next()
     }
 }
 
