@@ -115,7 +115,7 @@ impl Options {
             let expected = "text without control characters, of at most 128 bytes together with the consumer's scope";
             option::check("hapax", engine.with_subscope(&scope).is_ok(), "scope_by", &scope, expected)?;
         }
-        Ok(engine)
+        Ok(engine.with_own_bypass())
     }
 
     pub(super) fn validate(&self) -> Result<(), StoreError> {

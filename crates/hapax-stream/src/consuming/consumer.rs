@@ -291,6 +291,17 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
         self.shared.standing.paused.send_replace(false);
     }
 
+    /// Has every message handled that comes, duplicate or not, from now on, or no more, as
+    /// [`TieredDedup::bypass`](hapax_store::TieredDedup::bypass) says: without a claim, and without
+    /// a word to the store. Messages of one id still wait for one another here. Those that wait for
+    /// a store that is away are handled when it was to be asked again, within 30 s.
+    ///
+    /// Retries, order and dead letters are as ever; failures are counted in this run, and tokens
+    /// are zero. What was handled so is not recorded: it is handled again if it comes again later.
+    pub fn bypass(&self, on: bool) {
+        self.shared.engine.bypass(on);
+    }
+
     /// Has a message that was put aside handled again, even if it comes as the same delivery once
     /// more. Returns true if its id was put aside; one that is done or in progress is left alone.
     ///
@@ -309,7 +320,10 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
     /// Returns whether it gets on, also while it runs: for a check of health, which should report
     /// [`Health::Stalled`], and perhaps the others.
     pub fn health(&self) -> Health {
-        self.shared.health()
+        match self.shared.health() {
+            Health::Good if self.shared.engine.is_bypassed() => Health::Bypassed,
+            health => health,
+        }
     }
 
     /// Returns the counts so far, also while it runs.

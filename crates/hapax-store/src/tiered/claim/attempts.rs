@@ -27,6 +27,9 @@ impl Engine {
         name: Name,
         options: &TieredClaimOptions,
     ) -> Result<Result<Attempt, StoreError>, Name> {
+        if self.passes(1) {
+            return Ok(Ok(self.hold(name, options, Where::Nowhere)));
+        }
         let lease = options.lease.map_or(Ok(()), |lease| times::check("lease", lease));
         if let Err(error) = self.ownership().admit().and(lease).and_then(|()| self.check_retention(options)) {
             return Ok(Err(error));
@@ -104,10 +107,13 @@ impl Engine {
 
     pub(super) fn claim_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Attempt, StoreError>>> {
         Box::pin(async move {
+            let options = TieredClaimOptions::new();
+            if self.passes(names.len()) {
+                return names.into_iter().map(|name| Ok(self.hold(name, &options, Where::Nowhere))).collect();
+            }
             if let Err(error) = self.ownership().admit() {
                 return names.iter().map(|_| Err(error.clone())).collect();
             }
-            let options = TieredClaimOptions::new();
             let answers = self.answers(&names, &options).await;
             names.into_iter().zip(answers).map(|(name, answer)| self.attempted(name, &options, answer)).collect()
         })
@@ -171,6 +177,10 @@ impl Engine {
         }
     }
 
+    fn hold(&self, name: Name, options: &TieredClaimOptions, held: Where) -> Attempt {
+        Attempt::Claimed(Holder::new(self, name, options, held))
+    }
+
     /// Returns the caller's answer under the policy, and counts it.
     fn attempted(
         &self,
@@ -196,10 +206,9 @@ impl Engine {
             Answer::TooMany => self.policy.verdicts.refused.add(1),
             _ => {}
         }
-        let hold = |held| Attempt::Claimed(Holder::new(self, name, options, held));
         Ok(match answer {
-            Answer::Claimed(held) => hold(held),
-            _ if self.policy.shadow => hold(Where::Shadow),
+            Answer::Claimed(held) => self.hold(name, options, held),
+            _ if self.policy.shadow => self.hold(name, options, Where::Nowhere),
             Answer::InProgress { lease_left } => Attempt::InProgress { lease_left },
             Answer::Duplicate { tier, result, expires_in } => {
                 Attempt::Duplicate(Done { verdict: Verdict::exact(Outcome::Duplicate, tier), result, expires_in })

@@ -60,8 +60,9 @@ pub(crate) enum Where {
     Here { token: u64 },
     /// Nowhere: the store could not be asked, and the policy admits messages then.
     Admitted,
-    /// Nowhere: in shadow mode, the id is not the caller's, and others must not notice.
-    Shadow,
+    /// Nowhere: in shadow mode, or when everything passes, the id is not the caller's, and others
+    /// must not notice.
+    Nowhere,
 }
 
 /// A claim whose completion is not recorded, as far as is known.
@@ -94,7 +95,7 @@ impl Holder {
             // becomes shared or exclusive.
             Where::Store { token } => token.saturating_mul(1_000),
             Where::Here { token } => token,
-            Where::Admitted | Where::Shadow => 0,
+            Where::Admitted | Where::Nowhere => 0,
         })
     }
 
@@ -189,7 +190,7 @@ impl Holder {
 
     async fn try_to_complete(&self, result: Option<Vec<u8>>) -> Result<(), ClaimError> {
         match self.held {
-            Where::Shadow => Ok(()),
+            Where::Nowhere => Ok(()),
             Where::Store { .. } => {
                 let (completion, id) = self.completion(result);
                 self.held(self.client.ask_one::<Completions>(&self.policy.memory, completion, id).await)
@@ -229,8 +230,8 @@ impl Holder {
     }
 
     fn count(&self, end: End) {
-        // A claim in shadow mode is not the caller's, so it is not counted.
-        if !matches!(self.held, Where::Shadow) {
+        // An id that is not the caller's is not counted.
+        if !matches!(self.held, Where::Nowhere) {
             self.policy.verdicts.ended(end, self.begun.elapsed());
         }
     }
@@ -243,7 +244,7 @@ impl Holder {
     fn hold(&self) -> Hold {
         let token = match self.held {
             Where::Store { token } | Where::Here { token } => token,
-            Where::Admitted | Where::Shadow => 0,
+            Where::Admitted | Where::Nowhere => 0,
         };
         Hold { key: self.key.clone(), token }
     }
@@ -269,7 +270,7 @@ impl Holder {
                     }
                     Ok(())
                 }
-                (Where::Shadow, _) => Ok(()),
+                (Where::Nowhere, _) => Ok(()),
                 (Where::Here { token }, None) => self.check_held(memory.release(id, token)),
                 (Where::Here { token }, Some(time)) => self.check_held(memory.extend(id, token, time, true)),
                 (Where::Store { .. }, None) => self.held(self.client.ask_one::<Releases>(memory, hold, id).await),
@@ -290,7 +291,7 @@ impl Holder {
             self.lease = lease;
             let asked_at = tokio::time::Instant::now();
             let renewed = match self.held {
-                Where::Admitted | Where::Shadow => {
+                Where::Admitted | Where::Nowhere => {
                     self.renewed = asked_at;
                     return Ok(());
                 }
@@ -366,7 +367,7 @@ impl Drop for Holder {
         // If the lease had expired, it was lost; no caller waits for an answer that would say so.
         self.count(End::Dropped);
         match self.held {
-            Where::Admitted | Where::Shadow => {}
+            Where::Admitted | Where::Nowhere => {}
             Where::Here { token } => {
                 // If it was lost, there is nothing to release.
                 self.policy.memory.release(self.id, token);
