@@ -28,6 +28,7 @@ async fn the_source_keeps_its_promises_with_a_node() {
         closed::a_closed_connection_is_an_error_at_once(node("connection").await),
         closed::a_connection_that_recovers_goes_on(node("recovers").await),
         closed::a_connection_that_breaks_is_an_error(node("breaks").await),
+        redriven::poison_in_a_batch_is_put_aside_alone(node("batches").await),
         redriven::a_dead_letter_that_is_published_anew_is_handled_by_the_same_consumer(node("redriven").await),
         redriven::a_message_that_was_put_aside_and_not_acknowledged_is_put_aside_again_unhandled(
             node("repeated").await
