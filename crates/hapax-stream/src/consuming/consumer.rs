@@ -221,8 +221,8 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
     ///   is unknown which message is to blame. The batch is halved, and its halves are handled one
     ///   after the other, down to single messages, whose failures count, as
     ///   [`GiveUp`](crate::GiveUp) does. A message of 500 that always fails costs the others up to
-    ///   18 calls more, and none of them an attempt. In an [outage](crate::Health::Outage) nothing
-    ///   is halved.
+    ///   18 calls more, and none of them an attempt. In an [outage](crate::Health::Outage) all of
+    ///   them are tried again later, unless it says `GiveUp`.
     ///
     /// A batch that has failed must have had no effect, as a transaction that is rolled back has
     /// none: most of its messages are handled again.
@@ -235,10 +235,10 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
     /// - A message that is to stop (its partition was revoked, and its
     ///   [deadline](crate::ConsumerBuilder::drain) is over) ends in the same way. At a shutdown all
     ///   of them are to stop.
-    /// - What was in a batch when its process died is handled by itself from then on, if the broker
-    ///   [counts deliveries](Source::deliveries) and an attempt at it had been counted: a message
-    ///   that kills its process takes no others with it to the dead letters.
-    /// - If the process dies behind the effect of a batch, all of it is handled again: up to
+    /// - A message that was in a batch when its process died is handled by itself from then on, if
+    ///   the broker [counts deliveries](Source::deliveries) and an attempt at it had been counted:
+    ///   one that kills its process takes no others with it to the dead letters.
+    /// - If the process dies behind the effect of a batch, all of it is handled again: up to twice
     ///   [`max_in_flight`](crate::ConsumerBuilder::max_in_flight) batches. A sink that keeps their
     ///   ids with their rows, in the same transaction, has the effect once.
     ///

@@ -21,18 +21,22 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             Err(error) => (error.id(), Err(error)),
         };
         let Some(tickets) = self.tasks.remove(&task) else { return };
-        let Handled { ended, rest, is_split } = handled.unwrap_or_else(|error| {
+        let Handled { ended, rest, split } = handled.unwrap_or_else(|error| {
             // A value that the handler holds has panicked while it was dropped.
             let how = if error.is_panic() { FailureKind::Panicked } else { FailureKind::Failed };
             let failed = || Ended::Failed { why: error.to_string(), how, counts: true, after: self.back_off(1) };
             let ended = tickets.iter().map(|&ticket| (ticket, failed())).collect();
-            Handled { ended, rest: Vec::new(), is_split: false }
+            Handled { ended, rest: Vec::new(), split: None }
         });
         let is_done = ended.iter().any(|(_, ended)| matches!(ended, Ended::Done(_)));
         if self.probe.take_if(|probe| tickets.contains(probe)).is_some() && !is_done {
             self.shared.standing.outage().tried_in_vain(Instant::now(), self.shared.engine.random());
         }
-        self.count(Event::Split, usize::from(is_split));
+        if let Some(why) = split {
+            self.shared.counts.failed(&why, false);
+            self.shared.met(&why);
+            self.count(Event::Split, 1);
+        }
         for (ticket, ended) in ended {
             self.ended(ticket, ended);
         }

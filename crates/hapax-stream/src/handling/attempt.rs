@@ -92,14 +92,14 @@ impl Drop for Timed<'_> {
     }
 }
 
-/// Handles messages together. Returns true if several of them have failed, and it is unknown which
-/// are to blame: nothing has become of these.
-pub(crate) async fn work<M>(terms: &Terms<M>, mut tasks: Vec<&mut Task<M>>) -> bool {
+/// Handles messages together. Returns the reason if several of them have failed, and it is unknown
+/// which are to blame: nothing has become of these.
+pub(crate) async fn work<M>(terms: &Terms<M>, mut tasks: Vec<&mut Task<M>>) -> Option<String> {
     let is_one = tasks.len() == 1;
     let _alone = join_all(tasks.iter_mut().map(|task| task.begin(terms, is_one))).await;
     tasks.retain(|task| task.progress.attempt.is_some());
     if tasks.is_empty() {
-        return false;
+        return None;
     }
     let kinds = tasks.iter().map(|task| task.kind.clone()).collect();
     let timed = Timed { counts: &terms.counts, kinds, since: Instant::now() };
@@ -124,13 +124,13 @@ pub(crate) async fn work<M>(terms: &Terms<M>, mut tasks: Vec<&mut Task<M>>) -> b
                 _ => terms.standing.outage().since().is_some(),
             };
             if tasks.len() > 1 && !is_about_all {
-                return true;
+                return Some(why);
             }
             tasks.iter_mut().for_each(|task| task.fails(why.clone(), how, terms));
         }
     }
     join_all(tasks.into_iter().map(|task| task.count_failure(terms))).await;
-    false
+    None
 }
 
 impl<M> Task<M> {

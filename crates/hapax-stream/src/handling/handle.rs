@@ -74,8 +74,8 @@ pub(crate) struct Handled<S: Store, M> {
     pub(crate) ended: Vec<(Ticket, Ended<S>)>,
     /// The parts to be handled next, whose claims are held.
     pub(crate) rest: Vec<Vec<Item<S, M>>>,
-    /// True if several messages have failed together, and are to be told apart.
-    pub(crate) is_split: bool,
+    /// The reason for which several messages have failed together, which are to be told apart.
+    pub(crate) split: Option<String>,
 }
 
 /// The event that ends a message's handling before that ends by itself.
@@ -89,7 +89,7 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
     /// Handles the last part. When a message is interrupted, of whatever part, the handler is
     /// dropped, and the other messages are to be handled again.
     pub(crate) async fn run(mut self) -> Handled<S, M> {
-        let (is_split, interrupted) = self.handle().await;
+        let (split, interrupted) = self.handle().await;
         let (mut interrupted, mut ending) = (interrupted.into_iter(), Vec::new());
         for part in &mut self.parts {
             for item in std::mem::take(part) {
@@ -99,16 +99,16 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
             }
         }
         if let Some(part) = self.parts.pop() {
-            self.parts.extend(taken_apart(part, is_split));
+            self.parts.extend(taken_apart(part, split.is_some()));
         }
         self.parts.retain(|part| !part.is_empty());
         let ended = join_all(ending.into_iter().map(|(item, interrupted)| item.end(&self.terms, interrupted))).await;
-        Handled { ended, rest: self.parts, is_split }
+        Handled { ended, rest: self.parts, split }
     }
 
-    /// Returns true if the messages of the last part have failed together, and the interruption of
-    /// each message of all parts.
-    async fn handle(&mut self) -> (bool, Vec<Option<Interrupted>>) {
+    /// Returns the reason for which the messages of the last part have failed together, if they
+    /// have, and the interruption of each message of all parts.
+    async fn handle(&mut self) -> (Option<String>, Vec<Option<Interrupted>>) {
         let (last, mut n) = (self.parts.len().saturating_sub(1), 0);
         let (mut now, mut stops, mut claims, mut places) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (part, items) in self.parts.iter_mut().enumerate() {
@@ -141,10 +141,10 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
                 ends = true;
                 lost.into_iter().for_each(|at| interrupted[places[at]] = Some(Interrupted::Lost));
             }
-            if ends { Poll::Ready(false) } else { working.as_mut().poll(cx) }
+            if ends { Poll::Ready(None) } else { working.as_mut().poll(cx) }
         });
-        let is_split = worked.await;
-        (is_split, interrupted)
+        let split = worked.await;
+        (split, interrupted)
     }
 }
 
