@@ -52,6 +52,7 @@ pub struct ConsumerBuilder<E, M> {
     engine: E,
     id_of: IdOf<M>,
     key_of: Option<IdOf<M>>,
+    content_of: Option<IdOf<M>>,
     shown: Shown<M>,
     options: Options,
 }
@@ -100,7 +101,14 @@ impl<E, M> ConsumerBuilder<E, M> {
             let is_blank = id.as_ref().trim_ascii().is_empty();
             (!is_blank).then(|| id.as_ref().to_vec())
         };
-        ConsumerBuilder { engine, id_of: Arc::new(id_of), key_of: None, shown: Shown::default(), options }
+        ConsumerBuilder {
+            engine,
+            id_of: Arc::new(id_of),
+            key_of: None,
+            content_of: None,
+            shown: Shown::default(),
+            options,
+        }
     }
 
     fn with(self, change: impl FnOnce(&mut Options)) -> Self {
@@ -304,7 +312,7 @@ impl<M, K> ConsumerBuilder<Log<K>, M> {
         options.validate()?;
         let marks = Arc::new(Marks::new(memory.engine().clone()));
         let log = LogMemory { memory, marks, alone: Semaphore::new(1) };
-        Ok(LogConsumer { shared: Shared::new(log, id_of, None, shown, options) })
+        Ok(LogConsumer { shared: Shared::new(log, id_of, shown, options) })
     }
 }
 

@@ -25,6 +25,21 @@ pub enum OnMissing {
     Error,
 }
 
+/// The treatment of a message whose id is that of another one, by their
+/// [fingerprints](super::ConsumerBuilder::fingerprint_by).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+pub enum OnMismatch {
+    /// It is [put aside](super::Source::dead_letter), and acknowledged, unhandled: somebody sends
+    /// ids twice.
+    #[default]
+    DeadLetter,
+    /// It is handled like one that is not claimed: a repetition of it is handled again.
+    Handle,
+    /// It is acknowledged, and not handled, like a duplicate.
+    Drop,
+}
+
 /// A function that returns the id of a message, which is not blank, or its key.
 pub(super) type IdOf<M> = Arc<dyn Fn(&M) -> Option<Vec<u8>> + Send + Sync>;
 /// A function that names the scope of a partition's ids.
@@ -37,6 +52,7 @@ const NAME: &str = "1 to 128 bytes of text, without control characters and `/`";
 pub(super) struct Options {
     pub(super) name: String,
     pub(super) on_missing: OnMissing,
+    pub(super) on_mismatch: OnMismatch,
     pub(super) max_in_flight: usize,
     pub(super) batch: usize,
     pub(super) max_unacknowledged: usize,
@@ -59,6 +75,7 @@ impl Options {
         Options {
             name,
             on_missing: OnMissing::default(),
+            on_mismatch: OnMismatch::default(),
             max_in_flight: 64,
             batch: 256,
             max_unacknowledged: 1_024,
@@ -160,11 +177,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn on_missing_is_read_as_it_was_written() {
+    fn options_are_read_as_they_were_written() {
         for option in [OnMissing::DeadLetter, OnMissing::Pass, OnMissing::Drop, OnMissing::Error] {
             let written = serde_json::to_string(&option).unwrap();
             assert_eq!(serde_json::from_str::<OnMissing>(&written).unwrap(), option, "{written}");
         }
         assert!(serde_json::from_str::<OnMissing>(r#""something""#).is_err());
+        for option in [OnMismatch::DeadLetter, OnMismatch::Handle, OnMismatch::Drop] {
+            let written = serde_json::to_string(&option).unwrap();
+            assert_eq!(serde_json::from_str::<OnMismatch>(&written).unwrap(), option, "{written}");
+        }
     }
 }

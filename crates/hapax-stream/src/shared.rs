@@ -17,6 +17,8 @@ pub(super) struct Shared<E, M> {
     pub(super) id_of: IdOf<M>,
     /// A function that returns the key within which messages are handled in order.
     pub(super) key_of: Option<IdOf<M>>,
+    /// A function that returns the content of a message, which all its copies have.
+    pub(super) content_of: Option<IdOf<M>>,
     pub(super) options: Options,
     pub(super) counts: Arc<Counts>,
     pub(super) standing: Arc<Standing>,
@@ -24,9 +26,10 @@ pub(super) struct Shared<E, M> {
 }
 
 impl<E, M> Shared<E, M> {
-    pub(super) fn new(engine: E, id_of: IdOf<M>, key_of: Option<IdOf<M>>, shown: Shown<M>, options: Options) -> Self {
+    pub(super) fn new(engine: E, id_of: IdOf<M>, shown: Shown<M>, options: Options) -> Self {
         let (shown, counts) = (shown.under(&options.name), Arc::new(Counts::new(&options.name)));
-        Shared { engine, id_of, key_of, options, counts, standing: Arc::new(Standing::new()), shown }
+        let standing = Arc::new(Standing::new());
+        Shared { engine, id_of, key_of: None, content_of: None, options, counts, standing, shown }
     }
 
     /// Returns a handler of any type as one of this consumer's.

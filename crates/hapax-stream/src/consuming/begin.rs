@@ -7,7 +7,7 @@ use crate::error::ConsumerError;
 use crate::order::Ticket;
 use crate::source::Source;
 use hapax_store::attempt_count::Sent;
-use hapax_store::{SideRecord, Store, StoreError, TieredDedup, join_all};
+use hapax_store::{Fingerprint, SideRecord, Store, StoreError, TieredDedup, join_all};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -119,21 +119,22 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         let tickets = self.messages.take_waiting(room);
         self.probe = tickets.first().copied().filter(|_| self.shared.standing.outage().since().is_some());
         let (mut claimed, mut ids, mut unclaimed) = (Vec::new(), Vec::new(), Vec::new());
+        let content_of = self.shared.content_of.as_ref();
         for ticket in tickets {
-            match self.messages.get(ticket).and_then(|held| held.id.clone()) {
-                Some(id) => {
-                    claimed.push(ticket);
-                    ids.push(id);
-                }
-                None => unclaimed.push((ticket, None)),
-            }
+            let Some(held) = self.messages.get(ticket) else { continue };
+            let Some(id) = held.id.clone() else {
+                unclaimed.push((ticket, None));
+                continue;
+            };
+            claimed.push(ticket);
+            ids.push((id, content_of.and_then(|content_of| content_of(&held.message)).map(Fingerprint::of)));
         }
         self.handle(unclaimed);
         let Some(first) = claimed.first().and_then(|&first| self.messages.get(first)) else { return };
         match self.engine_of(first) {
             Ok(engine) => {
                 self.calls.claim = call(async move {
-                    let attempts = engine.claim_batch(ids).await;
+                    let attempts = engine.claim_batch_by(ids).await;
                     Happened::Claimed(claimed, attempts)
                 });
             }

@@ -3,6 +3,7 @@
 use super::calls::Dead;
 use super::run::Run;
 use crate::error::ConsumerError;
+use crate::options::OnMismatch;
 use crate::order::Ticket;
 use crate::source::Source;
 use crate::telemetry::event::Event;
@@ -42,8 +43,15 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                     self.again(ticket, self.back_off(tries));
                 }
                 Ok(TieredAttempt::Mismatch) => {
-                    self.count_of(ticket, Event::Refused);
-                    self.unusable(ticket, "its id belongs to another message in the store".to_owned());
+                    self.count_of(ticket, Event::Mismatch);
+                    match self.shared.options.on_mismatch {
+                        OnMismatch::Handle => batch.push((ticket, None)),
+                        OnMismatch::Drop => self.done(ticket),
+                        OnMismatch::DeadLetter => {
+                            let why = "its id is that of a message with another fingerprint";
+                            self.put_aside(Dead::unclaimed(ticket, why.to_owned()));
+                        }
+                    }
                 }
                 Err(error) => self.store_failed(ticket, error),
             }

@@ -28,7 +28,10 @@ hapax::counted! {
         later: Later,
         /// Claims whose lease had expired before they were completed.
         lost: Lost,
-        /// Claims that were refused: another fingerprint, or too many in flight.
+        /// Messages whose id is that of another one, by their
+        /// [fingerprints](crate::ConsumerBuilder::fingerprint_by).
+        mismatch: Mismatch,
+        /// Claims that were refused: too many in flight.
         refused: Refused,
         /// Claims, completions and flushes that the store could not do.
         store_error: StoreError,
