@@ -1,7 +1,8 @@
 //! The configuration of a consumer.
 
+mod consumer;
+
 use super::options::{IdOf, OnMissing, Options};
-use super::source::Partition;
 use crate::consuming::consumer::Consumer;
 #[cfg(feature = "tracing")]
 use crate::handling::delivery::Delivery;
@@ -51,6 +52,7 @@ pub struct ConsumerBuilder<E, M> {
     engine: E,
     id_of: IdOf<M>,
     key_of: Option<IdOf<M>>,
+    content_of: Option<IdOf<M>>,
     shown: Shown<M>,
     options: Options,
 }
@@ -99,7 +101,14 @@ impl<E, M> ConsumerBuilder<E, M> {
             let is_blank = id.as_ref().trim_ascii().is_empty();
             (!is_blank).then(|| id.as_ref().to_vec())
         };
-        ConsumerBuilder { engine, id_of: Arc::new(id_of), key_of: None, shown: Shown::default(), options }
+        ConsumerBuilder {
+            engine,
+            id_of: Arc::new(id_of),
+            key_of: None,
+            content_of: None,
+            shown: Shown::default(),
+            options,
+        }
     }
 
     fn with(self, change: impl FnOnce(&mut Options)) -> Self {
@@ -278,86 +287,6 @@ impl<E, M> ConsumerBuilder<E, M> {
     }
 }
 
-impl<S: Store, M> ConsumerBuilder<TieredDedup<S>, M> {
-    /// Sets the number of messages that may be received and not acknowledged: no more are received
-    /// then. They belong to this consumer, so a slow one keeps this many from others. If a broker
-    /// delivers messages that wait here to other consumers
-    /// ([`keeps_received`](super::Source::keeps_received)), no more are received than handlers are
-    /// free. Default: 1,024.
-    pub fn max_unacknowledged(self, messages: usize) -> Self {
-        self.with(|options| options.max_unacknowledged = messages)
-    }
-
-    /// Gives each partition's ids a scope of their own beneath the consumer's, so that the same id
-    /// in two partitions is two ids, and each may have a policy: `billing/orders/3` is that of the
-    /// consumer `billing` and the partition's scope `orders/3`. Default: all are in the consumer's
-    /// scope.
-    pub fn scope_by(self, scope_of: impl Fn(&Partition) -> String + Send + Sync + 'static) -> Self {
-        self.with(|options| options.scope_of = Some(Arc::new(scope_of)))
-    }
-
-    /// Handles messages of the same key one after the other, as they were received, and different
-    /// keys side by side. Default: all of them side by side. A message without a key has no order.
-    ///
-    /// ```
-    /// # use hapax_store::{InMemoryStore, TieredDedup};
-    /// # use hapax_stream::Consumer;
-    /// # struct Order { number: String, change: String }
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// # let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
-    /// let consumer = Consumer::builder("orders", engine, |order: &Order| Some(order.change.clone()))
-    ///     .in_order_by(|order: &Order| Some(order.number.clone()))
-    ///     .build()?;
-    /// # Ok::<(), hapax_store::StoreError>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// A message is handled when all of its key that were received before it are done (their
-    /// completion is recorded) or put aside. One that failed, or is in progress elsewhere, is tried
-    /// again here, also if the broker would take it back, and those of its key wait for it: for
-    /// [`max_attempts`](Self::max_attempts) times the [time-out](Self::handler_timeout) and the
-    /// delays between them, and as long as handlers say [`Later`](super::Later) or what they depend
-    /// on is away ([`Health::Outage`](super::Health)). A message that is put aside does not stop
-    /// its key: an order that must not go on without it needs a handler that looks.
-    ///
-    /// # Conditions
-    ///
-    /// - The source [keeps](super::Source::keeps_received) what was received until it is
-    ///   acknowledged. [`run`](Consumer::run) fails with
-    ///   [`OrderNotKept`](super::ConsumerError::OrderNotKept) otherwise.
-    /// - The order is that of receipt, by this consumer. It is the order of sending if the broker
-    ///   delivers so, a key's messages to one consumer at a time: partitions do, and the groups of
-    ///   an SQS FIFO queue. At a shutdown, what is not done goes back to the broker: what waits at
-    ///   once, and what a handler has when that has ended. A broker that does not put it back in
-    ///   its place changes the order.
-    /// - A handler's work ends when it is dropped. Work that goes on after that
-    ///   ([`spawn_blocking`](tokio::task::spawn_blocking)), or that blocks its thread beyond the
-    ///   release of its partition, goes on beside the next message of its key.
-    /// - Messages that wait for their key count as unacknowledged. A key whose handler is stuck
-    ///   keeps no other key waiting until it has
-    ///   [`max_unacknowledged`](Self::max_unacknowledged) messages here: then nothing is received
-    ///   before one of them is done.
-    ///
-    /// Keys are the same in all partitions: put the partition into the key if they are not.
-    pub fn in_order_by<K: AsRef<[u8]>>(mut self, key_of: impl Fn(&M) -> Option<K> + Send + Sync + 'static) -> Self {
-        self.key_of = Some(Arc::new(move |message: &M| key_of(message).map(|key| key.as_ref().to_vec())));
-        self
-    }
-
-    /// Builds the consumer.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Misconfigured`] names the wrong option.
-    pub fn build(self) -> Result<Consumer<S, M>, StoreError> {
-        let ConsumerBuilder { engine, id_of, key_of, shown, options } = self;
-        options.validate()?;
-        let engine = options.scoped(&engine)?;
-        Ok(Consumer { shared: Shared::new(engine, id_of, key_of, shown, options) })
-    }
-}
-
 impl<M, K> ConsumerBuilder<Log<K>, M> {
     /// Sets the time, and the number of messages, after which what is done is made durable and
     /// acknowledged, whichever comes first: for a memory where that costs more than a sync. A crash
@@ -383,7 +312,7 @@ impl<M, K> ConsumerBuilder<Log<K>, M> {
         options.validate()?;
         let marks = Arc::new(Marks::new(memory.engine().clone()));
         let log = LogMemory { memory, marks, alone: Semaphore::new(1) };
-        Ok(LogConsumer { shared: Shared::new(log, id_of, None, shown, options) })
+        Ok(LogConsumer { shared: Shared::new(log, id_of, shown, options) })
     }
 }
 

@@ -8,6 +8,7 @@ mod claiming;
 mod completing;
 pub(super) mod consumer;
 mod drains;
+mod handling;
 mod heartbeat;
 mod lanes;
 mod messages;

@@ -17,8 +17,9 @@
 //!
 //! A [`Router`] has a handler for each kind of message. An error with [`GiveUp`] says that no other
 //! attempt can help, one with [`Later`] that it was none. A [`Consumer`] handles messages of a key
-//! [in order](ConsumerBuilder::in_order_by) if it is told to. Where their ids come from is in
-//! [`hapax_message`].
+//! [in order](ConsumerBuilder::in_order_by) if it is told to, and several at a time, for sinks that
+//! take many rows in one statement: [`run_batches`](Consumer::run_batches). Where their ids come
+//! from is in [`hapax_message`].
 //!
 //! [`StreamExt`] does less, for any stream: it [leaves out](StreamExt::dedup_by) duplicates, or
 //! [claims](StreamExt::claim_by) each item.
@@ -40,6 +41,7 @@ pub use adapters::ext::{ClaimBy, DedupBy, StreamExt, Undecided, Why};
 pub use builder::ConsumerBuilder;
 pub use consuming::consumer::Consumer;
 pub use error::ConsumerError;
+pub use handling::answers::Answers;
 pub use handling::delivery::Delivery;
 pub use handling::failure::{Later, OnError};
 pub use handling::router::{Routed, Router};
@@ -47,7 +49,7 @@ pub use hapax_message::GiveUp;
 pub use hapax_message::routes::{OnUnknown, RouterError, RouterStats};
 pub use log::consumer::{Log, LogConsumer};
 pub use log::memory::Memory;
-pub use options::OnMissing;
+pub use options::{OnMismatch, OnMissing};
 pub use retry_for::retry_for;
 pub use source::{Acks, Partition, Source};
 pub use telemetry::event::ConsumerStats;

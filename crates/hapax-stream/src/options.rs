@@ -25,6 +25,21 @@ pub enum OnMissing {
     Error,
 }
 
+/// The treatment of a message whose id is that of another one, by their
+/// [fingerprints](super::ConsumerBuilder::fingerprint_by).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+pub enum OnMismatch {
+    /// It is [put aside](super::Source::dead_letter), and acknowledged, unhandled: somebody sends
+    /// ids twice.
+    #[default]
+    DeadLetter,
+    /// It is handled like one that is not claimed: a repetition of it is handled again.
+    Handle,
+    /// It is acknowledged, and not handled, like a duplicate.
+    Drop,
+}
+
 /// A function that returns the id of a message, which is not blank, or its key.
 pub(super) type IdOf<M> = Arc<dyn Fn(&M) -> Option<Vec<u8>> + Send + Sync>;
 /// A function that names the scope of a partition's ids.
@@ -37,9 +52,12 @@ const NAME: &str = "1 to 128 bytes of text, without control characters and `/`";
 pub(super) struct Options {
     pub(super) name: String,
     pub(super) on_missing: OnMissing,
+    pub(super) on_mismatch: OnMismatch,
     pub(super) max_in_flight: usize,
     pub(super) batch: usize,
     pub(super) max_unacknowledged: usize,
+    /// `None`: 256 messages, or fewer if fewer may be unacknowledged, within 10 ms.
+    pub(super) handler_batch: Option<(usize, Duration)>,
     /// `None`: as it suits the broker's acknowledgements.
     pub(super) max_attempts: Option<u32>,
     pub(super) handler_timeout: Duration,
@@ -57,9 +75,11 @@ impl Options {
         Options {
             name,
             on_missing: OnMissing::default(),
+            on_mismatch: OnMismatch::default(),
             max_in_flight: 64,
             batch: 256,
             max_unacknowledged: 1_024,
+            handler_batch: None,
             max_attempts: None,
             handler_timeout: Duration::from_secs(600),
             back_off: None,
@@ -68,6 +88,12 @@ impl Options {
             persist_every: (Duration::ZERO, 1),
             scope_of: None,
         }
+    }
+
+    /// Returns the largest number of messages that a handler of batches gets, and the time for
+    /// which one waits for others.
+    pub(super) fn handler_batch(&self) -> (usize, Duration) {
+        self.handler_batch.unwrap_or((self.max_unacknowledged.min(256), Duration::from_millis(10)))
     }
 
     /// Returns the number of attempts, which are spread over minutes where the broker holds a
@@ -106,7 +132,7 @@ impl Options {
             let expected = "text without control characters, of at most 128 bytes together with the consumer's scope";
             option::check("hapax", engine.with_subscope(&scope).is_ok(), "scope_by", &scope, expected)?;
         }
-        Ok(engine)
+        Ok(engine.with_own_bypass())
     }
 
     pub(super) fn validate(&self) -> Result<(), StoreError> {
@@ -128,6 +154,10 @@ impl Options {
             &self.max_unacknowledged,
             expected,
         )?;
+        let (messages, within) = self.handler_batch();
+        let valid = (1..=self.max_unacknowledged).contains(&messages) && within <= MAX;
+        let expected = "1 to max_unacknowledged messages, and a duration of up to a year";
+        check(valid, "handler_batch", &(messages, within), expected)?;
         check(self.max_attempts != Some(0), "max_attempts", &0, "at least 1")?;
         let expected = "a duration of up to a year, not none";
         check(sane(self.handler_timeout), "handler_timeout", &self.handler_timeout, expected)?;
@@ -147,11 +177,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn on_missing_is_read_as_it_was_written() {
+    fn options_are_read_as_they_were_written() {
         for option in [OnMissing::DeadLetter, OnMissing::Pass, OnMissing::Drop, OnMissing::Error] {
             let written = serde_json::to_string(&option).unwrap();
             assert_eq!(serde_json::from_str::<OnMissing>(&written).unwrap(), option, "{written}");
         }
         assert!(serde_json::from_str::<OnMissing>(r#""something""#).is_err());
+        for option in [OnMismatch::DeadLetter, OnMismatch::Handle, OnMismatch::Drop] {
+            let written = serde_json::to_string(&option).unwrap();
+            assert_eq!(serde_json::from_str::<OnMismatch>(&written).unwrap(), option, "{written}");
+        }
     }
 }

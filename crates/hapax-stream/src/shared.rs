@@ -1,8 +1,9 @@
 //! The parts of a consumer that all its runs share.
 
+use crate::handling::answers::Answers;
 use crate::handling::delivery::Delivery;
 use crate::handling::failure::BoxError;
-use crate::handling::handler::{Handler, Shown, handler};
+use crate::handling::handler::{Handle, Handler, Shown, batch_handler, handler};
 use crate::options::{IdOf, Options};
 use crate::telemetry::counts::Counts;
 use crate::telemetry::health::{Health, Standing};
@@ -16,6 +17,8 @@ pub(super) struct Shared<E, M> {
     pub(super) id_of: IdOf<M>,
     /// A function that returns the key within which messages are handled in order.
     pub(super) key_of: Option<IdOf<M>>,
+    /// A function that returns the content of a message, which all its copies have.
+    pub(super) content_of: Option<IdOf<M>>,
     pub(super) options: Options,
     pub(super) counts: Arc<Counts>,
     pub(super) standing: Arc<Standing>,
@@ -23,13 +26,14 @@ pub(super) struct Shared<E, M> {
 }
 
 impl<E, M> Shared<E, M> {
-    pub(super) fn new(engine: E, id_of: IdOf<M>, key_of: Option<IdOf<M>>, shown: Shown<M>, options: Options) -> Self {
+    pub(super) fn new(engine: E, id_of: IdOf<M>, shown: Shown<M>, options: Options) -> Self {
         let (shown, counts) = (shown.under(&options.name), Arc::new(Counts::new(&options.name)));
-        Shared { engine, id_of, key_of, options, counts, standing: Arc::new(Standing::new()), shown }
+        let standing = Arc::new(Standing::new());
+        Shared { engine, id_of, key_of: None, content_of: None, options, counts, standing, shown }
     }
 
     /// Returns a handler of any type as one of this consumer's.
-    pub(super) fn handler<H, F, R>(&self, handle: H) -> Handler<M>
+    pub(super) fn handler<H, F, R>(&self, handle: H) -> Handler<Delivery<M>>
     where
         M: Send + Sync + 'static,
         H: Fn(Delivery<M>) -> F + Send + Sync + 'static,
@@ -37,6 +41,18 @@ impl<E, M> Shared<E, M> {
         R: Into<BoxError>,
     {
         handler(handle, Arc::clone(&self.shown), self.options.on_error.clone())
+    }
+
+    /// Returns a handler of batches as one of this consumer's.
+    pub(super) fn batch_handler<H, F, A, R>(&self, handle: H) -> Handle<M>
+    where
+        M: Send + Sync + 'static,
+        H: Fn(Vec<Delivery<M>>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<A, R>> + Send + 'static,
+        A: Into<Answers>,
+        R: Into<BoxError>,
+    {
+        batch_handler(handle, Arc::clone(&self.shown), self.options.on_error.clone())
     }
 
     /// Returns the metrics of a message's kind, if it is told apart.

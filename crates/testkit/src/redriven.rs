@@ -1,5 +1,5 @@
 //! Dead letters that are sent anew, and deliveries that are only repeated: what a consumer does
-//! with them is the same for each broker.
+//! with them is the same for each broker. So is what becomes of poison in a batch.
 
 use crate::processes::PATIENCE;
 use hapax_store::{InMemoryStore, TieredDedup};
@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// The number of messages that are sent.
 pub const MESSAGES: u64 = 20;
+/// The largest number of messages in a batch.
+const BATCH: usize = 8;
 /// The ids of those that fail until they are healed: fewer than an outage takes.
 pub const POISON: [&str; 3] = ["o-3", "o-11", "o-17"];
 
@@ -48,7 +50,10 @@ impl<M: Send + Sync + 'static> Billing<M> {
     pub async fn new(id_of: fn(&M) -> Option<String>) -> Self {
         let engine = TieredDedup::builder(InMemoryStore::new()).build().await.expect("an engine");
         let consumer = Consumer::builder("billing", engine, id_of).max_attempts(2);
-        let consumer = consumer.retry_delay(Duration::from_millis(10), Duration::from_millis(20)).build();
+        let consumer = consumer
+            .handler_batch(BATCH, Duration::from_millis(100))
+            .retry_delay(Duration::from_millis(10), Duration::from_millis(20))
+            .build();
         Billing { consumer: consumer.expect("a consumer"), id_of, handler: Arc::default() }
     }
 
@@ -99,6 +104,32 @@ impl<M: Send + Sync + 'static> Billing<M> {
         assert_eq!((stats.acknowledged, stats.aside_again), (MESSAGES + poison, 0), "{stats:?}");
         let calls = |id: String| (id.clone(), if POISON.contains(&id.as_str()) { (3, 1) } else { (1, 1) });
         assert_eq!(*self.handler.calls.lock().expect("no panic"), ids().map(calls).collect(), "each is done once");
+    }
+
+    /// Handles the [messages](ids) in batches, each of which fails as a whole if poison is in it:
+    /// all others are done once, and poison alone is put aside.
+    pub async fn handles_batches(&self, source: &impl Source<Message = M>) {
+        let (handler, id_of) = (Arc::clone(&self.handler), self.id_of);
+        let handle = move |batch: Vec<Delivery<M>>| {
+            let ids: Vec<String> = batch.iter().map(|message| id_of(message).expect("an id")).collect();
+            assert!((1..=BATCH).contains(&ids.len()), "{ids:?}");
+            let fails = ids.iter().any(|id| POISON.contains(&id.as_str()));
+            let mut calls = handler.calls.lock().expect("no panic");
+            for id in ids {
+                let (called, done) = calls.entry(id).or_default();
+                (*called, *done) = (*called + 1, *done + u32::from(!fails));
+            }
+            async move { if fails { Err("one of them cannot be billed") } else { Ok(()) } }
+        };
+        let run = self.consumer.run_batches(source, handle, self.acknowledged(MESSAGES));
+        let stats = tokio::time::timeout(PATIENCE, run).await.expect("an end").expect("a run");
+        let counts = (stats.handled + stats.dead_lettered, stats.dead_lettered, stats.failed, stats.acknowledged);
+        let poison = POISON.len() as u64;
+        assert_eq!(counts, (MESSAGES, poison, 2 * poison, MESSAGES), "{stats:?}");
+        let calls = self.handler.calls.lock().expect("no panic").clone();
+        let done = |id: &String| u32::from(!POISON.contains(&id.as_str()));
+        assert!(ids().all(|id| calls[&id].1 == done(&id)), "each is done once: {calls:?}");
+        assert!(stats.split > 0, "a message of several is found: {stats:?}");
     }
 
     /// Has a message put aside once more, of which nothing but the first [poison](POISON) is sent,

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod absolute;
+pub mod bulk_rows;
 pub mod hot_key;
 pub mod idempotent_producer;
 pub mod last_event;

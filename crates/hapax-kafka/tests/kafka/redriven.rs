@@ -1,15 +1,33 @@
 //! Dead letters that are sent to the topic anew, or to one for retries, and records that were put
 //! aside, and come again.
 
-use crate::cluster::{producer, send};
+use crate::cluster::{committed, producer, send};
 use crate::source::{cluster, config, receive};
 use hapax_kafka::{KafkaMessage, KafkaOptions, KafkaSource};
 use hapax_message::Described;
-use testkit::redriven::{Billing, POISON, ids};
+use testkit::redriven::{Billing, MESSAGES, POISON, ids};
 use tokio::task::block_in_place;
 
 fn id(message: &KafkaMessage) -> Option<String> {
     message.header("id").map(str::to_owned)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn poison_in_a_batch_is_put_aside_alone() {
+    let cluster = cluster(&[("orders", 0), ("orders.dead", 0)]);
+    block_in_place(|| send(&producer(&cluster.bootstrap_servers()), "orders", ids().enumerate()));
+    let subscribe = |group: &str, topic: &str| {
+        KafkaSource::subscribe(&config(&cluster, group), &[topic], KafkaOptions::new()).expect("a member")
+    };
+    let source = subscribe("billing", "orders");
+    Billing::new(id).await.handles_batches(&source).await;
+    source.close().await;
+    let committed = block_in_place(|| committed(&cluster.bootstrap_servers(), "orders", "billing"));
+    assert_eq!(committed, MESSAGES as i64);
+    let dead = subscribe("operator", "orders.dead");
+    let letters = receive(&dead, POISON.len()).await;
+    assert!(letters.iter().all(|letter| POISON.contains(&id(letter).expect("an id").as_str())));
+    dead.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

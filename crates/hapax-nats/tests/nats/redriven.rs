@@ -50,6 +50,16 @@ async fn publish_anew(server: &Server, letter: &StreamMessage) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn poison_in_a_batch_is_put_aside_alone() {
+    let Some(server) = Server::start("nats_batches").await else { return };
+    for id in ids() {
+        server.publish(&[("Nats-Msg-Id", &id)], "an order").await;
+    }
+    Billing::new(id).await.handles_batches(&source(&server).await).await;
+    assert_eq!((dead_letters(&server).await.len(), server.unacknowledged().await), (POISON.len(), 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_dead_letter_that_is_published_anew_is_handled_by_the_same_consumer() {
     let Some(server) = Server::start("nats_redriven").await else { return };
     let shorter = stream::Config { duplicate_window: WINDOW, ..server.orders.cached_info().config.clone() };

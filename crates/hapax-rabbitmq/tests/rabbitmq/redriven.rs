@@ -43,6 +43,20 @@ async fn source_of(node: &Node, queue: &str) -> RabbitMq {
     RabbitMq::new(Arc::clone(&node.connection), options).await.expect("a source")
 }
 
+pub async fn poison_in_a_batch_is_put_aside_alone(node: Node) {
+    for id in ids() {
+        node.publish("an order", BasicProperties::default().with_message_id(id.into())).await;
+    }
+    let source = source_of(&node, &node.queue).await;
+    Billing::new(id).await.handles_batches(&source).await;
+    for _ in POISON {
+        let dead: Message = node.dead_letter().await.expect("a dead letter").delivery.into();
+        assert!(POISON.contains(&id(&dead).expect("an id").as_str()));
+    }
+    source.close().await.expect("closed");
+    assert!(node.dead_letter().await.is_none(), "no further dead letter");
+}
+
 pub async fn a_dead_letter_that_is_published_anew_is_handled_by_the_same_consumer(node: Node) {
     node.declare("redriven-quorum", &[("x-queue-type", "quorum")]).await;
     for queue in [node.queue.as_str(), "redriven-quorum"] {

@@ -3,6 +3,7 @@
 use crate::server::Server;
 use aws_sdk_sqs::types::MessageSystemAttributeName::MessageGroupId;
 use hapax_sqs::Message;
+use std::collections::BTreeSet;
 use testkit::redriven::{Billing, POISON, ids};
 
 /// (A consumer of a FIFO queue that took the deduplication id instead would have another one.)
@@ -39,6 +40,17 @@ impl Server {
         let answer = asked.send().await.expect("an answer");
         answer.messages.unwrap_or_default().pop().expect("a dead letter")
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn poison_in_a_batch_is_put_aside_alone() {
+    let Some(server) = Server::start("sqs_poison", "").await else { return };
+    for id in ids() {
+        server.send_as("", "", &id).await;
+    }
+    Billing::new(id).await.handles_batches(&server.source().await).await;
+    let dead: BTreeSet<String> = server.dead_letters().await.iter().filter_map(|it| it.body.clone()).collect();
+    assert_eq!((dead, server.left().await), (POISON.map(str::to_owned).into(), [0, 0]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

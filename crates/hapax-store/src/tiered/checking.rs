@@ -70,6 +70,9 @@ impl<S: Store> TieredDedup<S> {
 impl Engine {
     /// Returns memory's verdict, if it suffices.
     pub(super) fn check_in_memory(&self, (key, id): &Name) -> Option<Result<Verdict, StoreError>> {
+        if self.passes(1) {
+            return Some(Ok(Verdict::unverified()));
+        }
         if let Err(error) = self.ownership().admit() {
             return Some(Err(error));
         }
@@ -104,6 +107,9 @@ impl Engine {
     #[doc(hidden)]
     pub fn check_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Verdict, StoreError>>> {
         Box::pin(async move {
+            if self.passes(names.len()) {
+                return vec![Ok(Verdict::unverified()); names.len()];
+            }
             if let Err(error) = self.ownership().admit() {
                 return names.iter().map(|_| Err(error.clone())).collect();
             }

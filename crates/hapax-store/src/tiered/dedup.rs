@@ -97,6 +97,55 @@ impl<S: Store> TieredDedup<S> {
         Ok(Self::new(Arc::clone(&self.store), self.engine.with_subscope(name)?))
     }
 
+    /// Lets everything pass undecided from now on, or no more: for the night in which messages must
+    /// go through, and something is wrong with the store, or with what is taken for a duplicate.
+    ///
+    /// ```
+    /// # use hapax_store::{InMemoryStore, TieredDedup};
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let dedup = TieredDedup::builder(InMemoryStore::new()).build().await?;
+    /// assert!(dedup.check("a").await?.is_fresh());
+    /// dedup.bypass(true);
+    /// assert!(dedup.check("a").await?.is_fresh() && dedup.check("b").await?.is_fresh());
+    /// dedup.bypass(false);
+    /// assert!(dedup.check("a").await?.is_duplicate());
+    /// assert!(dedup.check("b").await?.is_fresh()); // nothing was remembered of it
+    /// assert_eq!(dedup.stats().decided.bypassed, 2);
+    /// # Ok::<(), hapax_store::StoreError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Checks are fresh, and [unverified](hapax::Verdict::is_certain); every claim is granted, to
+    /// any number of callers at a time, with token zero; functions run each time. The store is not
+    /// asked, and neither it nor memory learns anything. Claims that were made before end as ever.
+    /// An engine that was shut down, or is no longer the owner of its store, lets all pass, too.
+    ///
+    /// It concerns this handle, its clones, and those that were made of them: a
+    /// [`Consumer`](https://docs.rs/hapax-stream) has a switch of its own beneath its engine's. It
+    /// is [counted](crate::ScopeStats::bypassed), and an alert of its own says that it is on.
+    pub fn bypass(&self, on: bool) {
+        self.engine.bypass.turn(on);
+        #[cfg(feature = "tracing")]
+        tracing::error!(
+            scope = self.engine.scope.as_str(),
+            on,
+            "the engine lets everything pass undecided, or no more"
+        );
+    }
+
+    /// Returns true if everything passes: [`bypass`](Self::bypass).
+    pub fn is_bypassed(&self) -> bool {
+        self.engine.bypass.is_on()
+    }
+
+    /// Returns this handle with a switch of its own beneath those of this one.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_own_bypass(&self) -> Self {
+        Self::new(Arc::clone(&self.store), self.engine.with_own_bypass())
+    }
+
     /// Returns a number for a pause, the same in a simulation that is repeated.
     #[doc(hidden)]
     pub fn random(&self) -> u64 {

@@ -7,7 +7,7 @@ use crate::error::ConsumerError;
 use crate::order::Ticket;
 use crate::source::Source;
 use hapax_store::attempt_count::Sent;
-use hapax_store::{SideRecord, Store, StoreError, TieredDedup, join_all};
+use hapax_store::{Fingerprint, SideRecord, Store, StoreError, TieredDedup, join_all};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -111,26 +111,30 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
     /// message waits.
     fn begin_claiming(&mut self) {
         let room = self.room_for_claims();
+        self.gathering = None;
         if self.calls.claim.is_some() || room == 0 || !self.messages.has_waiting() {
             return;
         }
-        let tickets = self.messages.take_waiting(room.min(self.shared.options.batch));
+        let room = self.gathered(room.min(self.shared.options.batch.max(self.batches.0)));
+        let tickets = self.messages.take_waiting(room);
         self.probe = tickets.first().copied().filter(|_| self.shared.standing.outage().since().is_some());
-        let (mut claimed, mut ids) = (Vec::new(), Vec::new());
+        let (mut claimed, mut ids, mut unclaimed) = (Vec::new(), Vec::new(), Vec::new());
+        let content_of = self.shared.content_of.as_ref();
         for ticket in tickets {
-            match self.messages.get(ticket).and_then(|held| held.id.clone()) {
-                Some(id) => {
-                    claimed.push(ticket);
-                    ids.push(id);
-                }
-                None => self.handle(ticket, None),
-            }
+            let Some(held) = self.messages.get(ticket) else { continue };
+            let Some(id) = held.id.clone() else {
+                unclaimed.push((ticket, None));
+                continue;
+            };
+            claimed.push(ticket);
+            ids.push((id, content_of.and_then(|content_of| content_of(&held.message)).map(Fingerprint::of)));
         }
+        self.handle(unclaimed);
         let Some(first) = claimed.first().and_then(|&first| self.messages.get(first)) else { return };
         match self.engine_of(first) {
             Ok(engine) => {
                 self.calls.claim = call(async move {
-                    let attempts = engine.claim_batch(ids).await;
+                    let attempts = engine.claim_batch_by(ids).await;
                     Happened::Claimed(claimed, attempts)
                 });
             }
@@ -141,6 +145,25 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
         }
     }
 
+    /// Returns the number of messages to claim now, of those for which there is room: those of full
+    /// batches, or all if the first one that waits has waited for others long enough, or none will
+    /// come. Otherwise notes the time until which they wait.
+    fn gathered(&mut self, room: usize) -> usize {
+        let (size, within) = self.batches;
+        if room < size || !self.is_receiving {
+            return room;
+        }
+        let first = self.messages.first_waiting();
+        let Some(first) = first.and_then(|first| self.messages.get(first)) else { return room };
+        let until = first.received + within;
+        if Instant::now() >= until {
+            return room;
+        }
+        let full = self.messages.waiting().min(room) / size * size;
+        self.gathering = (full == 0).then_some(until);
+        full
+    }
+
     /// Returns the number of messages that may be claimed: in an outage one at a time, now and
     /// then, and first of all one that was never tried.
     fn room_for_claims(&mut self) -> usize {
@@ -148,13 +171,18 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             return 0;
         }
         let Some(next) = self.shared.standing.outage().next() else {
-            return self.shared.options.max_in_flight.saturating_sub(self.tasks.len());
+            return self.capacity().saturating_sub(self.tasks.len().saturating_mul(self.batches.0));
         };
         if self.is_probing() || Instant::now() < next {
             return 0;
         }
         self.messages.new_ones_first();
         1
+    }
+
+    /// Returns the number of messages that handlers may have at a time.
+    pub(crate) fn capacity(&self) -> usize {
+        self.shared.options.max_in_flight.saturating_mul(self.batches.0)
     }
 
     /// Returns the engine with the scope of a message's partition.

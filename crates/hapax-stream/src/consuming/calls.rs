@@ -1,6 +1,6 @@
 //! The futures that a consumer awaits: one call of each kind at most, its handlers, and a timer.
 
-use crate::handling::handle::{Dying, Ended};
+use crate::handling::handle::{Dying, Handled};
 use crate::handling::handler::cut;
 use crate::order::Ticket;
 use crate::source::{Partition, Source};
@@ -45,7 +45,7 @@ pub(crate) enum Happened<S: Store, Src: Source> {
     Due,
     Revoked(Vec<Partition>),
     Released,
-    Handled(Result<(tokio::task::Id, Ended<S>), JoinError>),
+    Handled(Result<(tokio::task::Id, Handled<S, Src::Message>), JoinError>),
     Completed(Vec<Completed<S>>),
     /// A completion that was tried by itself.
     CompletedLate(Result<Completed<S>, JoinError>),
@@ -78,7 +78,7 @@ pub(crate) struct Calls<'r, S: Store, Src: Source> {
     pub(crate) dead_letter: Call<'r, S, Src>,
     pub(crate) claim: Call<'r, S, Src>,
     pub(crate) receive: Call<'r, S, Src>,
-    pub(crate) handlers: JoinSet<Ended<S>>,
+    pub(crate) handlers: JoinSet<Handled<S, Src::Message>>,
     timer: Pin<Box<Sleep>>,
 }
 

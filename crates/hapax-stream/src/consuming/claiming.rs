@@ -3,6 +3,7 @@
 use super::calls::Dead;
 use super::run::Run;
 use crate::error::ConsumerError;
+use crate::options::OnMismatch;
 use crate::order::Ticket;
 use crate::source::Source;
 use crate::telemetry::event::Event;
@@ -12,12 +13,13 @@ use std::time::Duration;
 impl<S: Store, Src: Source> Run<'_, S, Src> {
     pub(crate) fn claimed(&mut self, tickets: Vec<Ticket>, attempts: Vec<Result<TieredAttempt<S>, StoreError>>) {
         self.store_answered(attempts.iter().any(Result::is_ok));
+        let mut batch = Vec::new();
         for (ticket, attempt) in tickets.into_iter().zip(attempts) {
             // A claim of a message that is no longer held is dropped, which releases it.
             let Some(held) = self.messages.get(ticket) else { continue };
             let tries = held.sent.deliveries.unwrap_or(held.failures.saturating_add(1));
             match attempt {
-                Ok(TieredAttempt::Claimed(claim)) => self.handle(ticket, Some(claim)),
+                Ok(TieredAttempt::Claimed(claim)) => batch.push((ticket, Some(claim))),
                 Ok(TieredAttempt::Duplicate(_)) => {
                     self.count_of(ticket, Event::Duplicate);
                     self.done(ticket);
@@ -41,12 +43,20 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                     self.again(ticket, self.back_off(tries));
                 }
                 Ok(TieredAttempt::Mismatch) => {
-                    self.count_of(ticket, Event::Refused);
-                    self.unusable(ticket, "its id belongs to another message in the store".to_owned());
+                    self.count_of(ticket, Event::Mismatch);
+                    match self.shared.options.on_mismatch {
+                        OnMismatch::Handle => batch.push((ticket, None)),
+                        OnMismatch::Drop => self.done(ticket),
+                        OnMismatch::DeadLetter => {
+                            let why = "its id is that of a message with another fingerprint";
+                            self.put_aside(Dead::unclaimed(ticket, why.to_owned()));
+                        }
+                    }
                 }
                 Err(error) => self.store_failed(ticket, error),
             }
         }
+        self.handle(batch);
     }
 
     /// Handles a failure of the store. A store that fails does so for all messages: they wait here,

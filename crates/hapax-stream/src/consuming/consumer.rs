@@ -2,7 +2,9 @@
 
 use super::run::Run;
 use crate::error::ConsumerError;
+use crate::handling::answers::Answers;
 use crate::handling::delivery::Delivery;
+use crate::handling::handler::Handle;
 use crate::shared::Shared;
 use crate::source::Source;
 use crate::telemetry::event::ConsumerStats;
@@ -159,10 +161,120 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        self.run_with(source, Handle::Each(self.shared.handler(handle)), shutdown).await
+    }
+
+    /// Consumes as [`run`](Self::run) does, with a handler that gets several messages at a time:
+    /// for sinks that take many rows in one statement, or many documents in one request.
+    ///
+    /// ```
+    /// # use std::{convert::Infallible, sync::{Arc, Mutex}, time::Duration};
+    /// # struct Broker(Mutex<Vec<Vec<u64>>>);
+    /// # impl hapax_stream::Source for Broker {
+    /// #     type Message = u64;
+    /// #     type Error = Infallible;
+    /// #     async fn receive(&self, _: usize) -> Result<Option<Vec<u64>>, Infallible> { Ok(self.0.lock().unwrap().pop()) }
+    /// #     async fn acknowledge(&self, _: &[Arc<u64>]) -> Result<(), Infallible> { Ok(()) }
+    /// #     async fn retry(&self, _: &Arc<u64>, _: Duration) -> Result<(), Infallible> { Ok(()) }
+    /// #     async fn dead_letter(&self, _: &Arc<u64>, _: &str) -> Result<(), Infallible> { Ok(()) }
+    /// # }
+    /// use hapax_stream::{Consumer, Delivery};
+    /// use hapax_store::{InMemoryStore, TieredDedup};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let broker = Broker(Mutex::new(vec![vec![4, 2, 3], vec![1, 2, 2]]));
+    /// let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
+    /// let consumer = Consumer::builder("readings", engine, |reading: &u64| Some(reading.to_string()))
+    ///     .handler_batch(500, Duration::from_millis(20))
+    ///     .build()?;
+    /// let insert = |batch: Vec<Delivery<u64>>| async move {
+    ///     let rows: Vec<u64> = batch.iter().map(|reading| **reading).collect();
+    ///     println!("INSERT … SELECT unnest({rows:?})"); // in a transaction
+    ///     Ok::<(), std::io::Error>(())
+    /// };
+    /// let stats = consumer.run_batches(&broker, insert, std::future::pending()).await?;
+    /// assert_eq!((stats.received, stats.handled, stats.duplicate), (6, 4, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Batches
+    ///
+    /// A batch begins when [as many messages](crate::ConsumerBuilder::handler_batch) as it may have
+    /// wait for a handler, or when the first of them has waited for the others for the time that is
+    /// set, counted from its receipt; at once, if the source has no more. Then all are claimed, in
+    /// one request. Those that turn out to be duplicates are left out, so a batch may be smaller,
+    /// and never empty. All messages of a batch are fresh, each with a claim of its own, and of
+    /// different ids. With [`in_order_by`](crate::ConsumerBuilder::in_order_by) they are of
+    /// different keys: the next one of a key is handled when the last one is recorded. With
+    /// [`scope_by`](crate::ConsumerBuilder::scope_by) they are of one partition.
+    ///
+    /// # Answers
+    ///
+    /// - `Ok(())`: all are done. They are completed in one request, and acknowledged.
+    /// - A `Vec` with [a result for each](Answers): those that are `Ok` are done; an error concerns
+    ///   its message alone, as if [`run`](Self::run) had handled it. For another number of results
+    ///   than there are messages the batch has failed.
+    /// - An error with [`Later`](crate::Later): all are tried again later, and it was no attempt.
+    /// - Any other error, a panic, or the [time-out](crate::ConsumerBuilder::handler_timeout): it
+    ///   is unknown which message is to blame. The batch is halved, and its halves are handled one
+    ///   after the other, down to single messages, whose failures count, as
+    ///   [`GiveUp`](crate::GiveUp) does. A message of 500 that always fails costs the others up to
+    ///   18 calls more, and none of them an attempt. In an [outage](crate::Health::Outage) all of
+    ///   them are tried again later, unless it says `GiveUp`.
+    ///
+    /// A batch that has failed must have had no effect, as a transaction that is rolled back has
+    /// none: most of its messages are handled again.
+    ///
+    /// # What fails
+    ///
+    /// - The leases of all messages are renewed together, also of those whose half is not its turn.
+    ///   If some are lost, the handler is dropped; these come again later, and the others are
+    ///   handled again at once, without them.
+    /// - A message that is to stop (its partition was revoked, and its
+    ///   [deadline](crate::ConsumerBuilder::drain) is over) ends in the same way. At a shutdown all
+    ///   of them are to stop.
+    /// - A message that was in a batch when its process died is handled by itself from then on, if
+    ///   the broker [counts deliveries](Source::deliveries) and an attempt at it had been counted:
+    ///   one that kills its process takes no others with it to the dead letters.
+    /// - If the process dies behind the effect of a batch, all of it is handled again: up to twice
+    ///   [`max_in_flight`](crate::ConsumerBuilder::max_in_flight) batches. A sink that keeps their
+    ///   ids with their rows, in the same transaction, has the effect once.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`run`](Self::run).
+    ///
+    /// # Panics
+    ///
+    /// As [`run`](Self::run) does.
+    pub async fn run_batches<Src, H, F, A, E>(
+        &self,
+        source: &Src,
+        handle: H,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<ConsumerStats, ConsumerError<Src::Error>>
+    where
+        Src: Source<Message = M>,
+        H: Fn(Vec<Delivery<M>>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<A, E>> + Send + 'static,
+        A: Into<Answers>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.run_with(source, self.shared.batch_handler(handle), shutdown).await
+    }
+
+    async fn run_with<Src: Source<Message = M>>(
+        &self,
+        source: &Src,
+        handle: Handle<M>,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<ConsumerStats, ConsumerError<Src::Error>> {
         if self.shared.key_of.is_some() && !source.keeps_received() {
             return Err(ConsumerError::OrderNotKept);
         }
-        Run::new(&self.shared, source, self.shared.handler(handle), shutdown).run().await?;
+        Run::new(&self.shared, source, handle, shutdown).run().await?;
         Ok(self.stats())
     }
 
@@ -177,6 +289,17 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
     /// Goes on after a [pause](Self::pause).
     pub fn resume(&self) {
         self.shared.standing.paused.send_replace(false);
+    }
+
+    /// Has every message handled that comes, duplicate or not, from now on, or no more, as
+    /// [`TieredDedup::bypass`](hapax_store::TieredDedup::bypass) says: without a claim, and without
+    /// a word to the store. Messages of one id still wait for one another here. Those that wait for
+    /// a store that is away are handled when it was to be asked again, within 30 s.
+    ///
+    /// Retries, order and dead letters are as ever; failures are counted in this run, and tokens
+    /// are zero. What was handled so is not recorded: it is handled again if it comes again later.
+    pub fn bypass(&self, on: bool) {
+        self.shared.engine.bypass(on);
     }
 
     /// Has a message that was put aside handled again, even if it comes as the same delivery once
@@ -197,7 +320,10 @@ impl<S: Store, M: Send + Sync + 'static> Consumer<S, M> {
     /// Returns whether it gets on, also while it runs: for a check of health, which should report
     /// [`Health::Stalled`], and perhaps the others.
     pub fn health(&self) -> Health {
-        self.shared.health()
+        match self.shared.health() {
+            Health::Good if self.shared.engine.is_bypassed() => Health::Bypassed,
+            health => health,
+        }
     }
 
     /// Returns the counts so far, also while it runs.

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 /// A message that is held.
 pub(crate) struct Message<M> {
     pub(crate) message: Arc<M>,
+    pub(crate) received: Instant,
     pub(crate) partition: Partition,
     /// The id; `None` if there is none, and the message is handled all the same.
     pub(crate) id: Option<Vec<u8>>,
@@ -219,23 +220,36 @@ impl<M> Messages<M> {
         true
     }
 
+    /// Returns the number of messages that wait to be claimed, or a few more.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Returns the first message that waits to be claimed.
+    pub(crate) fn first_waiting(&mut self) -> Option<Ticket> {
+        let held = &self.held;
+        let is_gone = |ticket: &Ticket| held.get(ticket).is_none_or(|held| held.is_busy || held.is_done);
+        while self.waiting.front().is_some_and(is_gone) {
+            self.waiting.pop_front();
+        }
+        self.waiting.front().copied()
+    }
+
     /// Takes the first waiting messages, which are busy from now on. A message whose id is in
     /// flight waits for that instead: when it is done, no further request is needed. If ids of
     /// different partitions are different, all taken messages are of one partition.
     pub(crate) fn take_waiting(&mut self, max: usize) -> Vec<Ticket> {
-        let (mut taken, mut partition) = (Vec::new(), None);
+        let (mut taken, mut partition, mut others) = (Vec::new(), None, VecDeque::new());
         while taken.len() < max
-            && let Some(&ticket) = self.waiting.front()
+            && let Some(ticket) = self.first_waiting()
+            && let Some(held) = self.held.get(&ticket)
         {
-            let Some(held) = self.held.get(&ticket).filter(|held| !held.is_busy && !held.is_done) else {
-                self.waiting.pop_front();
-                continue;
-            };
+            self.waiting.pop_front();
             if self.by_partition && *partition.get_or_insert_with(|| held.partition.clone()) != held.partition {
-                break;
+                others.push_back(ticket);
+                continue;
             }
             let key = self.key(held);
-            self.waiting.pop_front();
             if let Some(key) = key {
                 if let Some((_, others)) = self.in_flight.get_mut(&key) {
                     others.push(ticket);
@@ -245,6 +259,10 @@ impl<M> Messages<M> {
             }
             self.held.entry(ticket).and_modify(|held| held.is_busy = true);
             taken.push(ticket);
+        }
+        if !others.is_empty() {
+            others.append(&mut self.waiting);
+            self.waiting = others;
         }
         taken
     }

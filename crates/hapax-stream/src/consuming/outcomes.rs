@@ -4,7 +4,7 @@ use super::calls::{Dead, Told};
 use super::messages::Stage;
 use super::run::Run;
 use crate::error::ConsumerError;
-use crate::handling::handle::Ended;
+use crate::handling::handle::{Ended, Handled};
 use crate::handling::handler::FailureKind;
 use crate::order::Ticket;
 use crate::source::{Acks, Source};
@@ -12,20 +12,40 @@ use crate::telemetry::event::Event;
 use hapax_store::{ErrorKind, Store, StoreError, StoredId};
 use tokio::time::Instant;
 
+type TaskResult<T> = Result<(tokio::task::Id, T), tokio::task::JoinError>;
+
 impl<S: Store, Src: Source> Run<'_, S, Src> {
-    pub(crate) fn ended(&mut self, ended: Result<(tokio::task::Id, Ended<S>), tokio::task::JoinError>) {
-        let (task, ended) = match ended {
-            Ok((task, ended)) => (task, ended),
-            // A value that the handler holds has panicked while it was dropped.
-            Err(error) => {
-                let how = if error.is_panic() { FailureKind::Panicked } else { FailureKind::Failed };
-                (error.id(), Ended::Failed { why: error.to_string(), how, counts: true, after: self.back_off(1) })
-            }
+    pub(crate) fn handled(&mut self, handled: TaskResult<Handled<S, Src::Message>>) {
+        let (task, handled) = match handled {
+            Ok((task, handled)) => (task, Ok(handled)),
+            Err(error) => (error.id(), Err(error)),
         };
-        let Some(ticket) = self.tasks.remove(&task) else { return };
-        if self.probe.take_if(|probe| *probe == ticket).is_some() && !matches!(ended, Ended::Done(_)) {
+        let Some(tickets) = self.tasks.remove(&task) else { return };
+        let Handled { ended, rest, split } = handled.unwrap_or_else(|error| {
+            // A value that the handler holds has panicked while it was dropped.
+            let how = if error.is_panic() { FailureKind::Panicked } else { FailureKind::Failed };
+            let failed = || Ended::Failed { why: error.to_string(), how, counts: true, after: self.back_off(1) };
+            let ended = tickets.iter().map(|&ticket| (ticket, failed())).collect();
+            Handled { ended, rest: Vec::new(), split: None }
+        });
+        let is_done = ended.iter().any(|(_, ended)| matches!(ended, Ended::Done(_)));
+        if self.probe.take_if(|probe| tickets.contains(probe)).is_some() && !is_done {
             self.shared.standing.outage().tried_in_vain(Instant::now(), self.shared.engine.random());
         }
+        if let Some(why) = split {
+            self.shared.counts.failed(&why, false);
+            self.shared.met(&why);
+            self.count(Event::Split, 1);
+        }
+        for (ticket, ended) in ended {
+            self.ended(ticket, ended);
+        }
+        if !rest.is_empty() {
+            self.handle_parts(rest);
+        }
+    }
+
+    fn ended(&mut self, ticket: Ticket, ended: Ended<S>) {
         let Some(held) = self.messages.get_mut(ticket) else {
             // Too late to be acknowledged. If the claim is still good, the work is recorded, so
             // that the next owner does not do it again.

@@ -11,6 +11,7 @@ use crate::telemetry::event::Event;
 use hapax_store::attempt_count::Sent;
 use hapax_store::{Store, StoredId};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     pub(crate) fn begin_receiving(&mut self) {
@@ -21,7 +22,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         let mut room = options.max_unacknowledged.saturating_sub(self.messages.len()).min(options.batch);
         if !self.keeps_received {
             // Messages that wait here may be delivered to another consumer.
-            room = room.min(options.max_in_flight.saturating_sub(self.messages.unhandled()));
+            room = room.min(self.capacity().saturating_sub(self.messages.unhandled()));
         }
         if self.shared.standing.outage().since().is_some() {
             // One that may succeed, if none is here; and no more than one at all, if it may be
@@ -49,6 +50,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             Ok(None) => return self.is_receiving = false,
             Err(error) => return self.fail(ConsumerError::Source(error)),
         };
+        let now = Instant::now();
         for message in messages {
             let partition = self.source.partition(&message);
             if self.drains.covers(&partition) {
@@ -68,6 +70,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             let lane = self.shared.key_of.as_ref().and_then(|key_of| key_of(&message)).map(Arc::from);
             let held = Message {
                 message: Arc::new(message),
+                received: now,
                 partition: partition.clone(),
                 id,
                 lane,

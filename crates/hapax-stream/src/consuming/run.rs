@@ -6,9 +6,8 @@ use super::drains::Drains;
 use super::heartbeat::Heartbeat;
 use super::messages::{Messages, Stage};
 use crate::error::ConsumerError;
-use crate::handling::counting::Counting;
-use crate::handling::handle::{Task, Work};
-use crate::handling::handler::Handler;
+use crate::handling::attempt::Terms;
+use crate::handling::handler::Handle;
 use crate::order::{Order, Ticket};
 use crate::shared::Shared;
 use crate::source::{Acks, Partition, Source};
@@ -27,16 +26,19 @@ const MAX_COUNTED: usize = 65_536;
 pub(crate) struct Run<'r, S: Store, Src: Source> {
     pub(crate) shared: &'r Shared<TieredDedup<S>, Src::Message>,
     pub(crate) source: &'r Src,
-    handler: Handler<Src::Message>,
+    pub(crate) terms: Arc<Terms<Src::Message>>,
+    /// The largest number of messages that a handler gets, and the time for which one waits for
+    /// others.
+    pub(crate) batches: (usize, Duration),
+    /// The time until which messages wait for others, if they do.
+    pub(crate) gathering: Option<Instant>,
     pub(crate) acks: Acks,
     pub(crate) calls: Calls<'r, S, Src>,
     pub(crate) messages: Messages<Src::Message>,
     pub(crate) order: Order,
     pub(crate) attempts: Attempts,
-    /// A permit for one at a time.
-    alone: Arc<Semaphore>,
     /// The messages of running handlers.
-    pub(crate) tasks: HashMap<tokio::task::Id, Ticket>,
+    pub(crate) tasks: HashMap<tokio::task::Id, Vec<Ticket>>,
     /// Handled messages whose claims are to be completed. Their work is done: dropping them
     /// releases none.
     pub(crate) handled: Vec<(Ticket, TieredClaim<S>)>,
@@ -64,20 +66,35 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     pub(crate) fn new(
         shared: &'r Shared<TieredDedup<S>, Src::Message>,
         source: &'r Src,
-        handler: Handler<Src::Message>,
+        handle: Handle<Src::Message>,
         shutdown: impl Future<Output = ()> + Send + 'r,
     ) -> Self {
-        let acks = source.acks();
+        let (acks, options) = (source.acks(), &shared.options);
+        let batches = match &handle {
+            Handle::Each(_) => (1, Duration::ZERO),
+            Handle::Batches(_) => options.handler_batch(),
+        };
+        let terms = Terms {
+            handle,
+            max_attempts: options.max_attempts(acks),
+            timeout: options.handler_timeout,
+            back_off: options.back_off(acks),
+            store_back_off: options.store_back_off(acks),
+            alone: Semaphore::new(1),
+            counts: Arc::clone(&shared.counts),
+            standing: Arc::clone(&shared.standing),
+        };
         Run {
             shared,
             source,
-            handler,
+            terms: Arc::new(terms),
+            batches,
+            gathering: None,
             acks,
             calls: Calls::new(shutdown),
             messages: Messages::new(shared.options.scope_of.is_some()),
             order: Order::new(acks),
             attempts: Attempts::new(MAX_COUNTED),
-            alone: Arc::new(Semaphore::new(1)),
             tasks: HashMap::new(),
             handled: Vec::new(),
             retries: Vec::new(),
@@ -108,6 +125,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 self.completions_wait_until(),
                 self.next_heartbeat(),
                 self.next_probe(),
+                self.gathering,
             ];
             match self.calls.next(until.into_iter().flatten().min()).await {
                 Happened::Shutdown => self.shut_down(),
@@ -117,7 +135,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
                 Happened::Extended(errors) => self.extended(&errors),
                 Happened::Received(received) => self.received(received),
                 Happened::Claimed(tickets, attempts) => self.claimed(tickets, attempts),
-                Happened::Handled(handled) => self.ended(handled),
+                Happened::Handled(handled) => self.handled(handled),
                 Happened::Completed(completed) => self.completed(completed),
                 Happened::CompletedLate(completed) => self.completed_late(completed),
                 Happened::Acknowledged(tickets, acknowledged) => self.acknowledged(tickets, acknowledged),
@@ -172,7 +190,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
 
     /// Returns true if a message is tried in an outage now.
     pub(crate) fn is_probing(&self) -> bool {
-        self.probe.is_some_and(|probe| self.tasks.values().any(|&ticket| ticket == probe))
+        self.probe.is_some_and(|probe| self.tasks.values().any(|tickets| tickets.contains(&probe)))
     }
 
     fn next_heartbeat(&self) -> Option<Instant> {
@@ -185,45 +203,6 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
     fn extended(&self, errors: &[String]) {
         self.count(Event::Unextended, errors.len());
         errors.iter().for_each(|error| self.shared.counts.not_extended(error));
-    }
-
-    pub(crate) fn handle(&mut self, ticket: Ticket, claim: Option<TieredClaim<S>>) {
-        let options = &self.shared.options;
-        let (stop, stopped) = tokio::sync::oneshot::channel();
-        let Some(held) = self.messages.get_mut(ticket) else { return };
-        let note = claim.as_ref().and_then(TieredClaim::side_record);
-        let counting = match (held.sent.deliveries, note) {
-            (Some(..=1), Some(note)) if held.failures == 0 => Counting::WhenFailed(note),
-            (Some(_), Some(note)) => Counting::Before(note),
-            (_, note) => Counting::Here(held.failures, note),
-        };
-        held.counts_here = matches!(counting, Counting::Here(..));
-        if let Counting::Before(note) = &counting {
-            held.note = Some(note.clone());
-        }
-        held.is_busy = true;
-        held.was_tried = true;
-        // A handler that must not begin any more is stopped before it is called.
-        held.stop = (!self.drains.covers(&held.partition)).then_some(stop);
-        let task = Task {
-            handler: Arc::clone(&self.handler),
-            message: Arc::clone(&held.message),
-            id: held.whose(ticket),
-            sent: held.sent,
-            token: claim.as_ref().map_or(hapax::Token::from_u64(0), TieredClaim::token),
-            counting,
-            max_attempts: options.max_attempts(self.acks),
-            timeout: options.handler_timeout,
-            back_off: options.back_off(self.acks),
-            store_back_off: options.store_back_off(self.acks),
-            random: self.shared.engine.random(),
-            alone: Arc::clone(&self.alone),
-            counts: Arc::clone(&self.shared.counts),
-            standing: Arc::clone(&self.shared.standing),
-            kind: held.kind.clone(),
-        };
-        let work = Work { task, claim, stop: stopped };
-        self.tasks.insert(self.calls.handlers.spawn(work.run()).id(), ticket);
     }
 
     /// Notes that a message need not be handled again.

@@ -1,23 +1,17 @@
-//! One message in its handler, as a task: its attempt is counted, the lease is renewed, a panic is
-//! a failure, and a stop ends it.
+//! Messages in their handler, as a task: their attempts are counted, their leases renewed, a panic is
+//! a failure, and a stop ends it. A batch that fails is taken apart, part by part.
 
-use super::counting::Counting;
-use super::delivery::Delivery;
-use super::handler::{FailureKind, Handler, call};
-use crate::telemetry::counts::Counts;
-use crate::telemetry::event::Event;
-use crate::telemetry::health::Standing;
-use crate::telemetry::meters::KindMeters;
-use hapax::Token;
-use hapax::seam::random::mix;
+use super::attempt::{Failure, Task, Terms, Worked, work};
+use super::handler::FailureKind;
+use crate::order::Ticket;
 use hapax_store::attempt_count::{AttemptCount, Sent};
-use hapax_store::back_off::BackOff;
-use hapax_store::{SideRecord, Store, StoreError, StoredId, TieredClaim};
-use std::pin::pin;
+use hapax_store::{Store, StoreError, TieredClaim, join_all};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// The end of a message's handling.
 pub(crate) enum Ended<S: Store> {
@@ -62,111 +56,122 @@ impl<S: Store> Dying<S> {
 }
 
 /// A message to be handled, its claim and its stop.
-pub(crate) struct Work<S: Store, M> {
+pub(crate) struct Item<S: Store, M> {
+    pub(crate) ticket: Ticket,
     pub(crate) task: Task<M>,
     pub(crate) claim: Option<TieredClaim<S>>,
     pub(crate) stop: oneshot::Receiver<()>,
 }
 
-/// The message and the parameters of its handling, without its end.
-pub(crate) struct Task<M> {
-    pub(crate) handler: Handler<M>,
-    pub(crate) message: Arc<M>,
-    /// The id, or another name of the message, if it has none.
-    pub(crate) id: StoredId,
-    pub(crate) sent: Sent,
-    pub(crate) token: Token,
-    pub(crate) counting: Counting,
-    pub(crate) max_attempts: u32,
-    /// The handler's time-out.
-    pub(crate) timeout: Duration,
-    pub(crate) back_off: BackOff,
-    pub(crate) store_back_off: BackOff,
-    /// This message's number for waits, which differ from those of others.
-    pub(crate) random: u64,
-    /// A permit for one: an attempt that may be the one that has killed its process is the only
-    /// last attempt under way.
-    pub(crate) alone: Arc<Semaphore>,
-    pub(crate) counts: Arc<Counts>,
-    pub(crate) standing: Arc<Standing>,
-    /// The metrics of the message's kind, if it is told apart.
-    pub(crate) kind: Option<Arc<KindMeters>>,
+/// Messages to be handled, in parts: the last part now, together, and the others after it.
+pub(crate) struct Work<S: Store, M> {
+    pub(crate) terms: Arc<Terms<M>>,
+    pub(crate) parts: Vec<Vec<Item<S, M>>>,
 }
 
-/// The progress of an attempt, which is known even if it was stopped.
-#[derive(Default)]
-struct Progress {
-    /// The count of attempts that the store has, or perhaps has, since this attempt began.
-    begun: Option<AttemptCount>,
-    /// The time since which the handler runs.
-    since: Option<Instant>,
-    failure: Option<Failure>,
+/// The consequences of handling one part.
+pub(crate) struct Handled<S: Store, M> {
+    pub(crate) ended: Vec<(Ticket, Ended<S>)>,
+    /// The parts to be handled next, whose claims are held.
+    pub(crate) rest: Vec<Vec<Item<S, M>>>,
+    /// The reason for which several messages have failed together, which are to be told apart.
+    pub(crate) split: Option<String>,
 }
 
-struct Failure {
-    why: String,
-    how: FailureKind,
-    attempt: u32,
-    is_last: bool,
-    /// True if it was an attempt.
-    counts: bool,
-    /// True if the message was put aside before.
-    again: bool,
-    count: AttemptCount,
-}
-
-/// The end that the task came to by itself.
-enum Worked {
-    /// Its handler has ended, and has failed if there is a failure.
-    Handled,
-    Overdue(AttemptCount),
-    Uncounted(StoreError),
-}
-
-/// The event that ends it before.
+/// The event that ends a message's handling before that ends by itself.
+#[derive(Clone, Copy)]
 enum Interrupted {
     Stopped,
     Lost,
 }
 
 impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
-    pub(crate) async fn run(self) -> Ended<S> {
-        let Work { task, mut claim, stop } = self;
-        let mut progress = Progress::default();
-        let worked = {
-            // The handler is dropped before the claim ends.
-            let mut working = pin!(task.work(&mut progress));
-            let mut lost = pin!(lost(claim.as_mut()));
-            let mut stop = pin!(stop);
-            std::future::poll_fn(move |cx| {
-                // First, since a task that must not begin any more is told so before its handler is
-                // called.
-                if stop.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(Err(Interrupted::Stopped));
-                }
-                if lost.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(Err(Interrupted::Lost));
-                }
-                working.as_mut().poll(cx).map(Ok)
-            })
-            .await
-        };
-        if let Some(since) = progress.since {
-            task.counts.of(task.kind.as_deref()).handled(since.elapsed());
+    /// Handles the last part. When a message is interrupted, of whatever part, the handler is
+    /// dropped, and the other messages are to be handled again.
+    pub(crate) async fn run(mut self) -> Handled<S, M> {
+        let (split, interrupted) = self.handle().await;
+        let (mut interrupted, mut ending) = (interrupted.into_iter(), Vec::new());
+        for part in &mut self.parts {
+            for item in std::mem::take(part) {
+                let interrupted = interrupted.next().flatten();
+                let has_ended = item.task.has_worked() || interrupted.is_some();
+                if has_ended { ending.push((item, interrupted)) } else { part.push(item) }
+            }
         }
-        if let Some(failure) = progress.failure {
-            let deliveries = task.sent.deliveries.unwrap_or(0);
-            return failed(failure, claim, deliveries, |failures| task.back_off.after(failures, task.random)).await;
+        if let Some(part) = self.parts.pop() {
+            self.parts.extend(taken_apart(part, split.is_some()));
         }
-        match worked {
-            Ok(Worked::Handled) => {
+        self.parts.retain(|part| !part.is_empty());
+        let ended = join_all(ending.into_iter().map(|(item, interrupted)| item.end(&self.terms, interrupted))).await;
+        Handled { ended, rest: self.parts, split }
+    }
+
+    /// Returns the reason for which the messages of the last part have failed together, if they
+    /// have, and the interruption of each message of all parts.
+    async fn handle(&mut self) -> (Option<String>, Vec<Option<Interrupted>>) {
+        let (last, mut n) = (self.parts.len().saturating_sub(1), 0);
+        let (mut now, mut stops, mut claims, mut places) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (part, items) in self.parts.iter_mut().enumerate() {
+            for Item { task, claim, stop, .. } in items {
+                stops.push(stop);
+                if let Some(claim) = claim {
+                    claims.push(claim);
+                    places.push(n);
+                }
+                if part == last {
+                    now.push(task);
+                }
+                n += 1;
+            }
+        }
+        let mut interrupted = vec![None; n];
+        // The handler is dropped before the claims end.
+        let mut working = pin!(work(&self.terms, now));
+        let mut lost = pin!(TieredClaim::keep_all(claims));
+        let worked = poll_fn(|cx| {
+            // First, since a task that must not begin any more is told so before its handler is
+            // called.
+            let mut ends = false;
+            for (stop, interrupted) in stops.iter_mut().zip(&mut interrupted) {
+                if Pin::new(stop).poll(cx).is_ready() {
+                    (*interrupted, ends) = (Some(Interrupted::Stopped), true);
+                }
+            }
+            if !ends && let Poll::Ready(lost) = lost.as_mut().poll(cx) {
+                ends = true;
+                lost.into_iter().for_each(|at| interrupted[places[at]] = Some(Interrupted::Lost));
+            }
+            if ends { Poll::Ready(None) } else { working.as_mut().poll(cx) }
+        });
+        let split = worked.await;
+        (split, interrupted)
+    }
+}
+
+/// Returns the parts in which the rest of a part is to be handled, the first one last.
+fn taken_apart<S: Store, M>(part: Vec<Item<S, M>>, is_split: bool) -> Vec<Vec<Item<S, M>>> {
+    let (alone, mut others): (Vec<_>, Vec<_>) = part.into_iter().partition(|item| item.task.is_alone());
+    let mut parts: Vec<Vec<_>> = alone.into_iter().rev().map(|item| vec![item]).collect();
+    if is_split {
+        parts.push(others.split_off(others.len().div_ceil(2)));
+    }
+    parts.push(others);
+    parts
+}
+
+impl<S: Store, M: Send + Sync + 'static> Item<S, M> {
+    async fn end(mut self, terms: &Terms<M>, interrupted: Option<Interrupted>) -> (Ticket, Ended<S>) {
+        let mut claim = self.claim.take();
+        let ended = match (self.task.worked(), interrupted) {
+            (Some(Worked::Failed(failure)), _) => self.failed(*failure, claim, terms).await,
+            (Some(Worked::Handled), _) => {
                 // Even if this task's end is not taken any more, the work is not done again at
                 // once.
                 claim.iter_mut().for_each(TieredClaim::work_is_done);
                 Ended::Done(claim)
             }
-            Ok(Worked::Overdue(count)) => {
-                let (again, began, max) = (count.is_put_aside(task.sent), count.began, task.max_attempts);
+            (Some(Worked::Overdue(count)), _) => {
+                let (again, began, max) = (count.is_put_aside(self.task.sent), count.began, terms.max_attempts);
                 let why = if again {
                     "it was put aside before, and its broker has missed that".to_owned()
                 } else {
@@ -174,35 +179,34 @@ impl<S: Store, M: Send + Sync + 'static> Work<S, M> {
                 };
                 Ended::Overdue(Box::new(Dying { why, claim, count, again }))
             }
-            Ok(Worked::Uncounted(error)) => released(claim, Ended::Uncounted(error)).await,
-            Err(Interrupted::Stopped) => {
-                task.take_back(progress.begun).await;
+            (Some(Worked::Uncounted(error)), _) => released(claim, Ended::Uncounted(error)).await,
+            (None, Some(Interrupted::Stopped)) => {
+                self.task.take_back(terms).await;
                 released(claim, Ended::Stopped).await
             }
             // The new holder of the id also has its count: this attempt stays in it.
-            Err(Interrupted::Lost) => released(claim, Ended::Lost).await,
-        }
+            (None, _) => released(claim, Ended::Lost).await,
+        };
+        (self.ticket, ended)
     }
-}
 
-async fn failed<S: Store>(
-    failure: Failure,
-    claim: Option<TieredClaim<S>>,
-    deliveries: u32,
-    back_off: impl Fn(u32) -> Duration,
-) -> Ended<S> {
-    let Failure { why, how, attempt, is_last, counts, again, count } = failure;
-    if is_last {
-        return Ended::Exhausted { how, dead: Box::new(Dying { why, claim, count, again }) };
+    async fn failed(&self, failure: Failure, claim: Option<TieredClaim<S>>, terms: &Terms<M>) -> Ended<S> {
+        let Failure { why, how, attempt, is_last, counts, again, count } = failure;
+        if is_last {
+            return Ended::Exhausted { how, dead: Box::new(Dying { why, claim, count, again }) };
+        }
+        // One wait for both: a message that came before its claim has ended would find it in
+        // progress. (Where its attempts stay as many as they are, the deliveries say how long it
+        // has been so.)
+        let deliveries = self.task.sent.deliveries.unwrap_or(0);
+        let failures = if counts { attempt } else { attempt.max(deliveries) };
+        let after = how.after(|| terms.back_off.after(failures, self.task.random));
+        if let Some(claim) = claim {
+            // If that fails, the lease ends by itself, and the message comes again all the same.
+            let _ = claim.fail(after).await;
+        }
+        Ended::Failed { why, how, counts, after }
     }
-    // One wait for both: a message that came before its claim has ended would find it in progress.
-    // (Where its attempts stay as many as they are, the deliveries say how long it has been so.)
-    let after = how.after(|| back_off(if counts { attempt } else { attempt.max(deliveries) }));
-    if let Some(claim) = claim {
-        // If that fails, the lease ends by itself, and the message comes again all the same.
-        let _ = claim.fail(after).await;
-    }
-    Ended::Failed { why, how, counts, after }
 }
 
 async fn released<S: Store>(claim: Option<TieredClaim<S>>, ended: Ended<S>) -> Ended<S> {
@@ -211,136 +215,4 @@ async fn released<S: Store>(claim: Option<TieredClaim<S>>, ended: Ended<S>) -> E
         let _ = claim.release().await;
     }
     ended
-}
-
-impl<M: Send + Sync + 'static> Task<M> {
-    async fn work(&self, progress: &mut Progress) -> Worked {
-        let (attempt, _alone) = match self.begin(progress).await {
-            Ok(begun) => begun,
-            Err(worked) => return worked,
-        };
-        let is_last = attempt >= self.max_attempts;
-        let (message, token) = (Arc::clone(&self.message), self.token);
-        let delivery = Delivery { message, token, attempt, is_last };
-        let since = Instant::now();
-        progress.since = Some(since);
-        let handled = call(&self.handler, delivery, self.timeout).await;
-        progress.since = None;
-        self.counts.of(self.kind.as_deref()).handled(since.elapsed());
-        let Err((why, how)) = handled else {
-            self.standing.outage().succeeded();
-            return Worked::Handled;
-        };
-        let begun = progress.begun;
-        let count = begun.unwrap_or_default();
-        let counts = how.is_attempt(&self.standing, self.id, self.random);
-        let failed = Failure { why, how, attempt, is_last: false, counts, again: false, count };
-        let failure = progress.failure.insert(failed);
-        if !counts {
-            self.take_back(begun).await;
-            return Worked::Handled;
-        }
-        failure.is_last = is_last || how == FailureKind::GaveUp;
-        (failure.count, failure.again) = self.count_failed(begun, attempt).await;
-        failure.is_last |= failure.again || failure.count.began >= self.max_attempts;
-        Worked::Handled
-    }
-
-    /// Returns the number of the attempt, once it is known, and the store knows that the attempt
-    /// has begun.
-    async fn begin(&self, progress: &mut Progress) -> Result<(u32, Option<SemaphorePermit<'_>>), Worked> {
-        let note = match &self.counting {
-            Counting::Here(failures, _) => return Ok((failures.saturating_add(1), None)),
-            Counting::WhenFailed(_) => return Ok((1, None)),
-            Counting::Before(note) => note,
-        };
-        let tally = self.read(note).await.map_err(Worked::Uncounted)?.of(self.sent);
-        if tally.is_put_aside(self.sent) || tally.began >= self.max_attempts {
-            return Err(Worked::Overdue(tally));
-        }
-        let begun = tally.with_one_begun();
-        // Of the messages that were in progress when a process died, one may have killed it, and
-        // would take the others with it: they must not all be convicted.
-        let is_tried = tally.is_suspect() && begun.began >= self.max_attempts;
-        let alone = if is_tried { self.alone.acquire().await.ok() } else { None };
-        progress.begun = Some(begun);
-        self.write(note, begun).await.map_err(Worked::Uncounted)?;
-        Ok((begun.began, alone))
-    }
-
-    /// Counts a failure, in the store if that is done there. Returns the count, and true if the
-    /// message was put aside before.
-    async fn count_failed(&self, begun: Option<AttemptCount>, attempt: u32) -> (AttemptCount, bool) {
-        let known = AttemptCount::failures(attempt);
-        match (&self.counting, begun) {
-            (Counting::WhenFailed(note), _) => {
-                // Copies of the message may have been tried, which the broker counts apart.
-                let Ok(tally) = self.read(note).await else { return (known, false) };
-                let failed = tally.of(self.sent).with_one_begun().with_one_failed();
-                // If the store cannot be told, there is one attempt more.
-                let _ = self.write(note, failed).await;
-                (failed, false)
-            }
-            (Counting::Before(note), Some(begun)) => {
-                // It is counted already; this only notes that it has not killed its process.
-                let failed = begun.with_one_failed();
-                let _ = note.write(failed.encode(), self.at_least()).await;
-                (failed, false)
-            }
-            // The first failure here may be of what was put aside.
-            (Counting::Here(0, Some(note)), _) => {
-                let again = self.read(note).await.is_ok_and(|kept| kept.is_put_aside(self.sent));
-                (known, again)
-            }
-            _ => (known, false),
-        }
-    }
-
-    /// Takes back the count of an attempt that was stopped, if the store can be told.
-    async fn take_back(&self, begun: Option<AttemptCount>) {
-        if let (Counting::Before(note), Some(begun)) = (&self.counting, begun) {
-            let _ = note.write(begun.with_one_taken_back().encode(), self.at_least()).await;
-        }
-    }
-
-    async fn read(&self, note: &SideRecord) -> Result<AttemptCount, StoreError> {
-        self.patiently(move || note.read()).await.map(AttemptCount::decode)
-    }
-
-    async fn write(&self, note: &SideRecord, tally: AttemptCount) -> Result<(), StoreError> {
-        self.patiently(move || note.write(tally.encode(), self.at_least())).await
-    }
-
-    /// Returns the least time that a count is kept: until the attempt after the next one that this
-    /// consumer itself delays.
-    fn at_least(&self) -> Duration {
-        self.back_off.max.saturating_mul(2)
-    }
-
-    /// Asks the store until it answers: the claim is renewed meanwhile, and a stop or its loss ends
-    /// the wait.
-    async fn patiently<T, F>(&self, ask: impl Fn() -> F) -> Result<T, StoreError>
-    where
-        F: Future<Output = Result<T, StoreError>>,
-    {
-        for failures in 1.. {
-            match ask().await {
-                Err(error) if error.kind().is_transient() => {
-                    self.counts.add_of(self.kind.as_deref(), Event::StoreError, 1);
-                    let wait = self.store_back_off.after(failures, mix(self.random ^ u64::from(failures)));
-                    tokio::time::sleep(wait).await;
-                }
-                answer => return answer,
-            }
-        }
-        unreachable!("there is always one more")
-    }
-}
-
-/// Waits until the claim, if there is one, is lost.
-async fn lost<S: Store>(claim: Option<&mut TieredClaim<S>>) {
-    match claim {
-        Some(claim) => claim.keep().await,
-        None => std::future::pending().await,
-    }
 }

@@ -1,5 +1,6 @@
 //! A handler of any type, with the span in which it runs, and how its messages are shown.
 
+use super::answers::Answers;
 use super::delivery::Delivery;
 use super::failure::{BoxError, OnError, OnErrorBy, Unhandled};
 use crate::telemetry::event::Event;
@@ -21,8 +22,33 @@ const REASON_MAX: usize = 1_024;
 const LATEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// A handler of any type, and its future.
-pub(crate) type Handler<M> = Arc<dyn Fn(Delivery<M>) -> Handling + Send + Sync>;
-pub(crate) type Handling = Pin<Box<dyn Future<Output = Result<(), Unhandled>> + Send>>;
+pub(crate) type Handler<D, A = ()> = Arc<dyn Fn(D) -> Handling<A> + Send + Sync>;
+pub(crate) type Handling<A> = Pin<Box<dyn Future<Output = Result<A, Unhandled>> + Send>>;
+
+/// The handler of a consumer: of a message at a time, or of a batch, some of whose messages fail.
+pub(crate) enum Handle<M> {
+    Each(Handler<Delivery<M>>),
+    Batches(Handler<Vec<Delivery<M>>, Vec<(usize, Unhandled)>>),
+}
+
+impl<M> Handle<M> {
+    /// Calls it, as [`call`] does. Returns the errors of single messages, by their places.
+    pub(crate) async fn call(
+        &self,
+        mut deliveries: Vec<Delivery<M>>,
+        timeout: Duration,
+    ) -> Result<Vec<(usize, Unhandled)>, (String, FailureKind)> {
+        match self {
+            Handle::Batches(handler) => call(handler, deliveries, timeout).await,
+            Handle::Each(handler) => {
+                if let Some(delivery) = deliveries.pop() {
+                    call(handler, delivery, timeout).await?;
+                }
+                Ok(Vec::new())
+            }
+        }
+    }
+}
 
 /// The way in which a handler failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,18 +90,15 @@ impl FailureKind {
 }
 
 /// Calls a handler, which is dropped when its time is over. Fails with the reason of its failure.
-pub(crate) async fn call<M>(
-    handler: &Handler<M>,
-    delivery: Delivery<M>,
+pub(crate) async fn call<D, A>(
+    handler: &Handler<D, A>,
+    delivery: D,
     timeout: Duration,
-) -> Result<(), (String, FailureKind)> {
+) -> Result<A, (String, FailureKind)> {
     // It is called where its panics are caught.
     let handling = async move { handler(delivery).await };
     let (mut why, how) = match unwind::within(timeout, handling).await {
-        Ok(Ok(())) => return Ok(()),
-        Ok(Err(Unhandled { why, then: OnError::GiveUp })) => (why, FailureKind::GaveUp),
-        Ok(Err(Unhandled { why, then: OnError::Later(after) })) => (why, FailureKind::Later(after)),
-        Ok(Err(Unhandled { why, then: OnError::Attempt })) => (why, FailureKind::Failed),
+        Ok(handled) => return handled.map_err(failure_of),
         Err(Cut::Panicked(panic)) => {
             (format!("the handler panicked: {}", unwind::said(&*panic)), FailureKind::Panicked)
         }
@@ -85,6 +108,17 @@ pub(crate) async fn call<M>(
     };
     cut(&mut why);
     Err((why, how))
+}
+
+/// Returns the reason of a failure, and its way.
+pub(crate) fn failure_of(Unhandled { mut why, then }: Unhandled) -> (String, FailureKind) {
+    cut(&mut why);
+    let how = match then {
+        OnError::GiveUp => FailureKind::GaveUp,
+        OnError::Later(after) => FailureKind::Later(after),
+        OnError::Attempt => FailureKind::Failed,
+    };
+    (why, how)
 }
 
 /// Leaves the beginning of a reason, as brokers take it.
@@ -143,6 +177,17 @@ impl<M> Shown<M> {
     }
 
     #[cfg(feature = "tracing")]
+    fn span_of_batch(&self, messages: usize) -> tracing::Span {
+        tracing::debug_span!(
+            "hapax_consumer_handle_batch",
+            consumer = self.consumer,
+            otel.kind = "consumer",
+            messaging.operation.type = "process",
+            messaging.batch.message_count = messages,
+        )
+    }
+
+    #[cfg(feature = "tracing")]
     fn span(&self, delivery: &Delivery<M>) -> tracing::Span {
         if let Some(span_by) = &self.span_by {
             return span_by(delivery);
@@ -164,7 +209,7 @@ impl<M> Shown<M> {
 }
 
 /// Returns a handler of any type as one of this crate's. It is called where its panics are caught.
-pub(crate) fn handler<M, H, F, E>(handle: H, shown: Arc<Shown<M>>, on_error: Option<OnErrorBy>) -> Handler<M>
+pub(crate) fn handler<M, H, F, E>(handle: H, shown: Arc<Shown<M>>, on_error: Option<OnErrorBy>) -> Handler<Delivery<M>>
 where
     M: Send + Sync + 'static,
     H: Fn(Delivery<M>) -> F + Send + Sync + 'static,
@@ -173,9 +218,7 @@ where
 {
     Arc::new(move |delivery| {
         #[cfg(feature = "tracing")]
-        let span = shown.span(&delivery);
-        #[cfg(feature = "tracing")]
-        let handling = tracing::Instrument::instrument(span.in_scope(|| handle(delivery)), span);
+        let handling = in_span(shown.span(&delivery), || handle(delivery));
         #[cfg(not(feature = "tracing"))]
         let handling = {
             let _ = &shown;
@@ -184,4 +227,39 @@ where
         let on_error = on_error.clone();
         Box::pin(async move { handling.await.map_err(|error| Unhandled::of(&*error.into(), on_error.as_ref())) })
     })
+}
+
+/// Returns a handler of batches as one of this crate's.
+pub(crate) fn batch_handler<M, H, F, A, E>(handle: H, shown: Arc<Shown<M>>, on_error: Option<OnErrorBy>) -> Handle<M>
+where
+    M: Send + Sync + 'static,
+    H: Fn(Vec<Delivery<M>>) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<A, E>> + Send + 'static,
+    A: Into<Answers>,
+    E: Into<BoxError>,
+{
+    Handle::Batches(Arc::new(move |batch: Vec<Delivery<M>>| {
+        let messages = batch.len();
+        #[cfg(feature = "tracing")]
+        let handling = in_span(shown.span_of_batch(messages), || handle(batch));
+        #[cfg(not(feature = "tracing"))]
+        let handling = {
+            let _ = &shown;
+            handle(batch)
+        };
+        let on_error = on_error.clone();
+        Box::pin(async move {
+            let on_error = on_error.as_ref();
+            match handling.await {
+                Ok(answers) => answers.into().failures(messages, on_error),
+                Err(error) => Err(Unhandled::of(&*error.into(), on_error)),
+            }
+        })
+    }))
+}
+
+/// Calls a handler in its span.
+#[cfg(feature = "tracing")]
+fn in_span<F: Future>(span: tracing::Span, handle: impl FnOnce() -> F) -> tracing::instrument::Instrumented<F> {
+    tracing::Instrument::instrument(span.in_scope(handle), span)
 }

@@ -62,7 +62,7 @@ impl<'r, K: Memory> Gate<'r, K> {
 /// Handles a message, again and again. Fails with the reason why the last attempt has failed.
 pub(crate) async fn attempts<M: Send + Sync + 'static, K: Memory>(
     consumer: &LogShared<M, K>,
-    handler: &Handler<M>,
+    handler: &Handler<Delivery<M>>,
     held: &Held<M>,
     id: StoredId,
 ) -> Result<(), String> {

@@ -5,6 +5,7 @@ use super::marks::Mark;
 use super::memory::Memory;
 use super::shared::{Held, LogMemory, LogShared};
 use crate::error::ConsumerError;
+use crate::handling::delivery::Delivery;
 use crate::handling::handler::Handler;
 use crate::options::OnMissing;
 use crate::order::{Order, Ticket};
@@ -24,7 +25,7 @@ type Received<Src> = Result<Option<Vec<<Src as Source>::Message>>, <Src as Sourc
 pub(crate) struct LogRun<'r, Src: Source, K: Memory> {
     consumer: &'r LogShared<Src::Message, K>,
     source: &'r Src,
-    handler: Handler<Src::Message>,
+    handler: Handler<Delivery<Src::Message>>,
     order: Order,
     /// The messages that were received and are not acknowledged.
     held: HashMap<Ticket, Held<Src::Message>>,
@@ -89,7 +90,7 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
     pub(crate) fn new(
         consumer: &'r LogShared<Src::Message, K>,
         source: &'r Src,
-        handler: Handler<Src::Message>,
+        handler: Handler<Delivery<Src::Message>>,
     ) -> Self {
         LogRun {
             consumer,

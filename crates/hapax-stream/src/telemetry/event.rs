@@ -22,11 +22,16 @@ hapax::counted! {
         /// Handlers that failed with [`GiveUp`](hapax_message::GiveUp), so that the message was put
         /// aside at once.
         gave_up: GaveUp,
+        /// Batches that failed, and whose halves were handled each by itself.
+        split: Split,
         /// Handlers that said [`Later`](crate::Later): these were no attempts.
         later: Later,
         /// Claims whose lease had expired before they were completed.
         lost: Lost,
-        /// Claims that were refused: another fingerprint, or too many in flight.
+        /// Messages whose id is that of another one, by their
+        /// [fingerprints](crate::ConsumerBuilder::fingerprint_by).
+        mismatch: Mismatch,
+        /// Claims that were refused: too many in flight.
         refused: Refused,
         /// Claims, completions and flushes that the store could not do.
         store_error: StoreError,

@@ -18,6 +18,9 @@ pub enum Health {
     Good,
     /// It was [paused](crate::Consumer::pause).
     Paused,
+    /// It gets on, and takes nothing for a duplicate: [`bypass`](crate::Consumer::bypass) of it or
+    /// of its engine is on.
+    Bypassed,
     /// Different messages have failed one after another, for this long: they are tried one at a
     /// time.
     Outage(Duration),

@@ -73,7 +73,7 @@ impl ConsumerMeters {
     pub(crate) fn stands(&self, health: &Health) {
         let seconds = |time: &Duration| time.as_secs_f64();
         let (paused, outage, stalled) = match health {
-            Health::Good => (0.0, 0.0, 0.0),
+            Health::Good | Health::Bypassed => (0.0, 0.0, 0.0),
             Health::Paused => (1.0, 0.0, 0.0),
             Health::Outage(since) => (0.0, seconds(since), 0.0),
             Health::Stalled { since, .. } => (0.0, 0.0, seconds(since)),

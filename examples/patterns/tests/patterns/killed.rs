@@ -40,7 +40,7 @@ impl Services for Rows {
     }
 }
 
-async fn client(address: &str) -> Client {
+pub async fn client(address: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(address, NoTls).await.expect("a connection");
     tokio::spawn(connection);
     client
@@ -77,17 +77,27 @@ fn consumer() {
 }
 
 /// A process that is killed with its test.
-struct Consumer(Child);
+pub struct Consumer(Child);
 
 impl Consumer {
-    fn start(address: &str) -> Self {
+    /// Starts a test of this name, with this value of a variable.
+    pub fn start(test: &str, variable: &str, value: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this test"));
-        command.args(["--exact", "killed::consumer"]).env(ADDRESS, address);
+        command.args(["--exact", test]).env(variable, value);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         Consumer(testkit::children::started(command))
     }
 
-    fn kill(&mut self) {
+    /// Waits for its end, which must be a good one.
+    pub async fn ends_well(mut self, by: Instant) {
+        while self.0.try_wait().expect("its state").is_none() {
+            assert!(Instant::now() < by, "it does not end");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(self.0.wait().expect("its state").success());
+    }
+
+    pub fn kill(&mut self) {
         let _ = self.0.kill(); // it may have ended
         let _ = self.0.wait();
     }
@@ -99,7 +109,7 @@ impl Drop for Consumer {
     }
 }
 
-fn random() -> Random {
+pub fn random() -> Random {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     let given = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or(now.as_nanos() as u64);
@@ -119,7 +129,7 @@ fn what_a_killed_process_has_left_is_done_once() {
         };
         let end = Instant::now() + PATIENCE;
         for kill in 1..=KILLS {
-            let mut consumer = Consumer::start(place.address());
+            let mut consumer = Consumer::start("killed::consumer", ADDRESS, place.address());
             while done().await < MESSAGES * kill as i64 / (KILLS + 1) as i64 {
                 assert!(Instant::now() < end, "nothing goes on");
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -127,12 +137,7 @@ fn what_a_killed_process_has_left_is_done_once() {
             tokio::time::sleep(Duration::from_micros(random.below(5_000))).await;
             consumer.kill();
         }
-        let mut last = Consumer::start(place.address());
-        while last.0.try_wait().expect("its state").is_none() {
-            assert!(Instant::now() < end, "it does not end");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        assert!(last.0.wait().expect("its state").success());
+        Consumer::start("killed::consumer", ADDRESS, place.address()).ends_well(end).await;
         println!("{MESSAGES} messages, {KILLS} kills");
 
         assert_eq!(done().await, MESSAGES);

@@ -5,6 +5,7 @@
 mod harness;
 
 mod browser;
+mod bulk;
 mod daily;
 mod hot;
 mod killed;

@@ -4,7 +4,7 @@ use super::handle::{NotCompleted, TieredAttempt, TieredClaim};
 use super::options::{Done, TieredClaimOptions};
 use crate::tiered::dedup::TieredDedup;
 use crate::tiered::engine::Name;
-use crate::{Store, StoreError};
+use crate::{Fingerprint, Store, StoreError};
 use hapax::Token;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -161,13 +161,25 @@ impl<S: Store> TieredDedup<S> {
         I: IntoIterator<Item: AsRef<[u8]>>,
     {
         let names = self.engine.names(ids);
-        async move { self.engine.claim_named(names).await.into_iter().map(|it| it.map(TieredAttempt::of)).collect() }
+        async move { self.claim_named(names).await }
+    }
+
+    /// Claims many ids, in order, each with the fingerprint of its message, if it has one.
+    #[doc(hidden)]
+    pub async fn claim_batch_by(
+        &self,
+        ids: Vec<(Vec<u8>, Option<Fingerprint>)>,
+    ) -> Vec<Result<TieredAttempt<S>, StoreError>> {
+        let options = |fingerprint| TieredClaimOptions { fingerprint, ..TieredClaimOptions::new() };
+        let claims = ids.into_iter().map(|(id, fingerprint)| (self.engine.name(id), options(fingerprint))).collect();
+        self.engine.claim_named(claims).await.into_iter().map(|it| it.map(TieredAttempt::of)).collect()
     }
 
     /// Claims ids that were named before.
     #[doc(hidden)]
     pub async fn claim_named(&self, names: Vec<Name>) -> Vec<Result<TieredAttempt<S>, StoreError>> {
-        self.engine.claim_named(names).await.into_iter().map(|it| it.map(TieredAttempt::of)).collect()
+        let claims = names.into_iter().map(|name| (name, TieredClaimOptions::new())).collect();
+        self.engine.claim_named(claims).await.into_iter().map(|it| it.map(TieredAttempt::of)).collect()
     }
 
     /// Completes many claims, in order, each as [`complete`](TieredClaim::complete) does. A claim

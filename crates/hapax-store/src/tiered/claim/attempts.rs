@@ -27,6 +27,9 @@ impl Engine {
         name: Name,
         options: &TieredClaimOptions,
     ) -> Result<Result<Attempt, StoreError>, Name> {
+        if self.passes(1) {
+            return Ok(Ok(self.hold(name, options, Where::Nowhere)));
+        }
         let lease = options.lease.map_or(Ok(()), |lease| times::check("lease", lease));
         if let Err(error) = self.ownership().admit().and(lease).and_then(|()| self.check_retention(options)) {
             return Ok(Err(error));
@@ -102,39 +105,48 @@ impl Engine {
         })
     }
 
-    pub(super) fn claim_named(&self, names: Vec<Name>) -> Answering<'_, Vec<Result<Attempt, StoreError>>> {
+    /// Claims ids, each with its options: a lease and a retention of their own are not checked here.
+    pub(super) fn claim_named(
+        &self,
+        claims: Vec<(Name, TieredClaimOptions)>,
+    ) -> Answering<'_, Vec<Result<Attempt, StoreError>>> {
         Box::pin(async move {
-            if let Err(error) = self.ownership().admit() {
-                return names.iter().map(|_| Err(error.clone())).collect();
+            if self.passes(claims.len()) {
+                let hold = |(name, options)| Ok(self.hold(name, &options, Where::Nowhere));
+                return claims.into_iter().map(hold).collect();
             }
-            let options = TieredClaimOptions::new();
+            if let Err(error) = self.ownership().admit() {
+                return claims.iter().map(|_| Err(error.clone())).collect();
+            }
+            let (names, options): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
             let answers = self.answers(&names, &options).await;
-            names.into_iter().zip(answers).map(|(name, answer)| self.attempted(name, &options, answer)).collect()
+            let answers = names.into_iter().zip(&options).zip(answers);
+            answers.map(|((name, options), answer)| self.attempted(name, options, answer)).collect()
         })
     }
 
     /// Answers many claims, in order, each as [`claim_in_memory`](Self::claim_in_memory) and
     /// [`claim`](Self::claim) would.
-    async fn answers(&self, names: &[Name], options: &TieredClaimOptions) -> Vec<Result<Answer, StoreError>> {
+    async fn answers(&self, names: &[Name], options: &[TieredClaimOptions]) -> Vec<Result<Answer, StoreError>> {
         let is_exclusive = self.ownership().is_exclusive;
-        let mut answers: Vec<Result<Option<Answer>, StoreError>> =
-            names.iter().map(|(_, id)| Ok(self.known(*id, options))).collect();
+        let known = |((_, id), options): (&Name, &TieredClaimOptions)| Ok(self.known(*id, options));
+        let mut answers: Vec<Result<Option<Answer>, StoreError>> = names.iter().zip(options).map(known).collect();
         let is_asked =
             |place: &usize| matches!(answers[*place], Ok(None)) && !(is_exclusive && self.is_new(names[*place].1));
         let asked: Vec<usize> = (0..names.len()).filter(is_asked).collect();
         if is_exclusive {
-            for (place, known) in asked.iter().zip(self.look_up_batch(&asked, names).await) {
-                answers[*place] = known.map(|known| Answer::of_known(known, options));
+            for (&place, known) in asked.iter().zip(self.look_up_batch(&asked, names).await) {
+                answers[place] = known.map(|known| Answer::of_known(known, &options[place]));
             }
         } else {
-            let request = |place: &usize| (self.request(names[*place].0.clone(), options), names[*place].1);
+            let request = |place: &usize| (self.request(names[*place].0.clone(), &options[*place]), names[*place].1);
             let claimed = self.client.ask::<Claims>(&self.policy.memory, asked.iter().map(request).collect()).await;
             for (place, claimed) in asked.iter().zip(claimed) {
                 answers[*place] = claimed.map(|claimed| Some(Answer::of(claimed)));
             }
         }
-        let answers = answers.into_iter().zip(names);
-        answers.map(|(answer, (_, id))| answer.map(|answer| self.decided(answer, *id, options))).collect()
+        let answers = answers.into_iter().zip(names).zip(options);
+        answers.map(|((answer, (_, id)), options)| answer.map(|answer| self.decided(answer, *id, options))).collect()
     }
 
     /// Returns memory's answer, if it suffices.
@@ -171,6 +183,10 @@ impl Engine {
         }
     }
 
+    fn hold(&self, name: Name, options: &TieredClaimOptions, held: Where) -> Attempt {
+        Attempt::Claimed(Holder::new(self, name, options, held))
+    }
+
     /// Returns the caller's answer under the policy, and counts it.
     fn attempted(
         &self,
@@ -196,10 +212,9 @@ impl Engine {
             Answer::TooMany => self.policy.verdicts.refused.add(1),
             _ => {}
         }
-        let hold = |held| Attempt::Claimed(Holder::new(self, name, options, held));
         Ok(match answer {
-            Answer::Claimed(held) => hold(held),
-            _ if self.policy.shadow => hold(Where::Shadow),
+            Answer::Claimed(held) => self.hold(name, options, held),
+            _ if self.policy.shadow => self.hold(name, options, Where::Nowhere),
             Answer::InProgress { lease_left } => Attempt::InProgress { lease_left },
             Answer::Duplicate { tier, result, expires_in } => {
                 Attempt::Duplicate(Done { verdict: Verdict::exact(Outcome::Duplicate, tier), result, expires_in })

@@ -199,7 +199,14 @@ impl<S: Store> TieredClaim<S> {
     /// Renews the claim every third of its lease, until it is lost.
     #[doc(hidden)]
     pub async fn keep(&mut self) {
-        self.holder.keep().await
+        Holder::keep(vec![&mut self.holder]).await;
+    }
+
+    /// Renews claims together, every third of their shortest lease, until some are lost. Returns
+    /// the places of these; never, if there are no claims.
+    #[doc(hidden)]
+    pub async fn keep_all(claims: Vec<&mut Self>) -> Vec<usize> {
+        Holder::keep(claims.into_iter().map(|claim| &mut claim.holder).collect()).await
     }
 
     /// Returns the output of the work, and renews the claim every third of its lease until then. If

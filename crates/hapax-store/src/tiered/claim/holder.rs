@@ -2,9 +2,8 @@
 
 use super::error::{self, ClaimError};
 use super::options::{Done, TieredClaimOptions};
-use super::patience::{Patience, retry_pause};
+use super::patience::Patience;
 use super::releasing::Releasing;
-use crate::back_off::jittered;
 use crate::backend::times;
 use crate::dyn_store::Answering;
 use crate::tiered::batching::{Client, Completions, Failures, Records, Releases, Renewals};
@@ -61,8 +60,9 @@ pub(crate) enum Where {
     Here { token: u64 },
     /// Nowhere: the store could not be asked, and the policy admits messages then.
     Admitted,
-    /// Nowhere: in shadow mode, the id is not the caller's, and others must not notice.
-    Shadow,
+    /// Nowhere: in shadow mode, or when everything passes, the id is not the caller's, and others
+    /// must not notice.
+    Nowhere,
 }
 
 /// A claim whose completion is not recorded, as far as is known.
@@ -95,7 +95,7 @@ impl Holder {
             // becomes shared or exclusive.
             Where::Store { token } => token.saturating_mul(1_000),
             Where::Here { token } => token,
-            Where::Admitted | Where::Shadow => 0,
+            Where::Admitted | Where::Nowhere => 0,
         })
     }
 
@@ -190,7 +190,7 @@ impl Holder {
 
     async fn try_to_complete(&self, result: Option<Vec<u8>>) -> Result<(), ClaimError> {
         match self.held {
-            Where::Shadow => Ok(()),
+            Where::Nowhere => Ok(()),
             Where::Store { .. } => {
                 let (completion, id) = self.completion(result);
                 self.held(self.client.ask_one::<Completions>(&self.policy.memory, completion, id).await)
@@ -230,8 +230,8 @@ impl Holder {
     }
 
     fn count(&self, end: End) {
-        // A claim in shadow mode is not the caller's, so it is not counted.
-        if !matches!(self.held, Where::Shadow) {
+        // An id that is not the caller's is not counted.
+        if !matches!(self.held, Where::Nowhere) {
             self.policy.verdicts.ended(end, self.begun.elapsed());
         }
     }
@@ -244,7 +244,7 @@ impl Holder {
     fn hold(&self) -> Hold {
         let token = match self.held {
             Where::Store { token } | Where::Here { token } => token,
-            Where::Admitted | Where::Shadow => 0,
+            Where::Admitted | Where::Nowhere => 0,
         };
         Hold { key: self.key.clone(), token }
     }
@@ -270,7 +270,7 @@ impl Holder {
                     }
                     Ok(())
                 }
-                (Where::Shadow, _) => Ok(()),
+                (Where::Nowhere, _) => Ok(()),
                 (Where::Here { token }, None) => self.check_held(memory.release(id, token)),
                 (Where::Here { token }, Some(time)) => self.check_held(memory.extend(id, token, time, true)),
                 (Where::Store { .. }, None) => self.held(self.client.ask_one::<Releases>(memory, hold, id).await),
@@ -291,7 +291,10 @@ impl Holder {
             self.lease = lease;
             let asked_at = tokio::time::Instant::now();
             let renewed = match self.held {
-                Where::Admitted | Where::Shadow => return Ok(()),
+                Where::Admitted | Where::Nowhere => {
+                    self.renewed = asked_at;
+                    return Ok(());
+                }
                 Where::Here { token } => {
                     let is_held = self.policy.memory.extend(self.id, token, lease, false);
                     Ok(if is_held { Held::Done } else { Held::Lost })
@@ -324,29 +327,6 @@ impl Holder {
         renewed
     }
 
-    /// Renews it every third of its lease, until it is lost.
-    pub(super) fn keep(&mut self) -> Answering<'_, ()> {
-        Box::pin(async move {
-            let mut failures = 0_u32;
-            loop {
-                let random = self.client.caller.random.next();
-                // Jittered, so that claims that were made together are not renewed together. A
-                // renewal that failed is tried again soon, since the lease runs.
-                tokio::time::sleep(match failures {
-                    0 => jittered(self.lease / 3, random),
-                    _ => retry_pause(failures, self.lease, random),
-                })
-                .await;
-                // The completion tells in the end whether that was enough.
-                match self.renew(self.lease).await {
-                    Ok(()) => failures = 0,
-                    Err(ClaimError::LostLease(_)) => return,
-                    Err(ClaimError::Store(_)) => failures = failures.saturating_add(1),
-                }
-            }
-        })
-    }
-
     pub(super) fn held(&self, held: Result<Held, StoreError>) -> Result<(), ClaimError> {
         self.check_held(held.map_err(ClaimError::Store)? == crate::Held::Done)
     }
@@ -365,6 +345,16 @@ impl Holder {
     pub(super) fn lease(&self) -> Duration {
         self.lease
     }
+
+    /// Returns the time for which its lease has run.
+    pub(super) fn age(&self) -> Duration {
+        self.renewed.elapsed()
+    }
+
+    /// Returns a number for a wait, which differs from those of others.
+    pub(super) fn random(&self) -> u64 {
+        self.client.caller.random.next()
+    }
 }
 
 impl Drop for Holder {
@@ -377,7 +367,7 @@ impl Drop for Holder {
         // If the lease had expired, it was lost; no caller waits for an answer that would say so.
         self.count(End::Dropped);
         match self.held {
-            Where::Admitted | Where::Shadow => {}
+            Where::Admitted | Where::Nowhere => {}
             Where::Here { token } => {
                 // If it was lost, there is nothing to release.
                 self.policy.memory.release(self.id, token);

@@ -1,6 +1,7 @@
 //! The parts that are the same for every store: an engine's state, and the operations on it as a
 //! whole.
 
+mod bypass;
 #[expect(clippy::module_inception, reason = "the folder is about it")]
 mod engine;
 mod owner_lease;

@@ -25,6 +25,9 @@ pub struct ScopeStats {
     pub admitted: u64,
     /// In shadow mode: ids that would not have been fresh.
     pub shadowed: u64,
+    /// Passed undecided, while the engine was [bypassed](crate::TieredDedup::bypass): in no other
+    /// count.
+    pub bypassed: u64,
 }
 
 /// The state of a node of a store; a store of one node has number 0.
@@ -97,6 +100,7 @@ impl ScopeStats {
             in_progress: of(Outcome::InProgress, &all),
             admitted: sum(&|verdicts| verdicts.admitted.get()),
             shadowed: sum(&|verdicts| verdicts.shadowed.get()),
+            bypassed: sum(&|verdicts| verdicts.bypassed.get()),
         }
     }
 }

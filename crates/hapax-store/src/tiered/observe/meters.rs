@@ -69,13 +69,14 @@ mod described {
 
     /// All metrics but those of memories, in the order of `docs/metrics.md`, which is the table
     /// that users read.
-    const METRICS: [(&str, Kind, Unit, &str); 23] = {
+    const METRICS: [(&str, Kind, Unit, &str); 24] = {
         use Kind::{Counter, Gauge, Histogram};
         use Unit::{Count, Seconds};
         [
             ("hapax_verdicts_total", Counter, Count, "ids that were decided"),
             ("hapax_admitted_total", Counter, Count, "ids admitted since the store could not be asked"),
             ("hapax_shadowed_total", Counter, Count, "ids of a shadow that would not have been fresh"),
+            ("hapax_bypassed_total", Counter, Count, "ids that passed undecided, since the engine is bypassed"),
             ("hapax_claim_mismatches_total", Counter, Count, "claims with another fingerprint than the id's"),
             ("hapax_claims_refused_total", Counter, Count, "claims refused since too many ids are in flight"),
             ("hapax_claim_ends_total", Counter, Count, "claims that ended"),

@@ -10,6 +10,8 @@ pub(crate) struct Verdicts {
     counts: [[Count; TIERS.len()]; VERDICTS.len()],
     pub(crate) admitted: Count,
     pub(crate) shadowed: Count,
+    /// Ids that passed undecided.
+    pub(crate) bypassed: Count,
     /// Claims with another fingerprint.
     pub(crate) mismatches: Count,
     /// Claims for which there was no room.
@@ -30,6 +32,7 @@ impl Verdicts {
             counts: VERDICTS.map(|outcome| TIERS.map(|tier| verdict(outcome, tier))),
             admitted: Count::new("hapax_admitted_total", &[policy]),
             shadowed: Count::new("hapax_shadowed_total", &[policy]),
+            bypassed: Count::new("hapax_bypassed_total", &[policy]),
             mismatches: Count::new("hapax_claim_mismatches_total", &[policy]),
             refused: Count::new("hapax_claims_refused_total", &[policy]),
             ends: End::ALL.map(end),

@@ -84,3 +84,53 @@ async fn what_has_expired_is_removed_a_few_at_a_time() {
     assert_eq!(world.store.inner().len(), 0);
     assert!(world.store.calls() - calls >= 10);
 }
+
+#[tokio::test(start_paused = true)]
+async fn while_it_is_bypassed_everything_passes_and_nothing_is_asked_or_learned() {
+    let world = World::new();
+    for is_exclusive in [false, true] {
+        let mut builder = world.engine().retries(0).scope(if is_exclusive { "one" } else { "many" });
+        if is_exclusive {
+            builder = builder.ownership(hapax_store::Ownership::ExclusiveAs("one".into()));
+        }
+        let engine = builder.build().await.unwrap();
+        let (beneath, apart) = (engine.with_subscope("orders").unwrap(), engine.with_own_bypass());
+        assert!(is_fresh(&engine, "a").await);
+        let before = engine.claim("b").await.unwrap().claimed().unwrap();
+        engine.flush().await.unwrap();
+
+        world.store.always(Fault::Fails(ErrorKind::Unavailable));
+        let calls = world.store.calls();
+        apart.bypass(true);
+        assert!((apart.is_bypassed(), engine.is_bypassed()) == (true, false), "a switch beneath concerns nobody else");
+        assert!(apart.check("a").await.unwrap().is_fresh());
+        engine.bypass(true);
+        apart.bypass(false);
+        assert!(apart.is_bypassed(), "the one above is on");
+        for handle in [&engine, &beneath, &apart] {
+            let verdicts = handle.check_batch(["a", "a", "c"]).await;
+            assert!(
+                verdicts.iter().flatten().filter(|it| it.is_fresh() && !it.is_certain()).count() == 3,
+                "{verdicts:?}"
+            );
+            assert!(handle.check("a").await.unwrap().is_fresh());
+            for attempt in handle.claim_batch(["b", "b"]).await.into_iter().chain([handle.claim("b").await]) {
+                let claim = attempt.unwrap().claimed().expect("all pass");
+                assert_eq!((claim.is_verified(), claim.token().as_u64()), (false, 0));
+                claim.complete().await.unwrap();
+            }
+        }
+        assert_eq!(world.store.calls(), calls, "nobody is asked");
+        assert_eq!(engine.scope_stats().bypassed, 1 + 3 * (3 + 1 + 3));
+
+        world.store.always(Fault::None);
+        engine.bypass(false);
+        before.complete().await.unwrap();
+        assert!(engine.claim("b").await.unwrap().is_duplicate(), "a claim from before is one");
+        assert!(!is_fresh(&engine, "a").await && is_fresh(&engine, "c").await);
+        engine.shutdown(Duration::from_secs(5)).await.unwrap();
+        assert!(engine.check("d").await.is_err());
+        engine.bypass(true);
+        assert!(engine.check("d").await.unwrap().is_fresh(), "also then");
+    }
+}

@@ -120,12 +120,12 @@ fn what_is_emitted_is_documented_and_the_other_way_round() {
                 emitted.iter().filter(|((_, labels), _)| labels.contains(&(label.to_owned(), value.to_owned())));
             series.filter(|(_, (kind, ..))| (*kind == Kind::Histogram) == histograms).count()
         };
-        assert_eq!((of("policy", "*", false), of("policy", "*", true)), (30, 1));
-        assert_eq!((of("policy", "short", false), of("policy", "short", true)), (30, 1));
+        assert_eq!((of("policy", "*", false), of("policy", "*", true)), (31, 1));
+        assert_eq!((of("policy", "short", false), of("policy", "short", true)), (31, 1));
         assert_eq!((of("backend", "in memory", false), of("backend", "in memory", true)), (118, 26));
-        assert_eq!((of("consumer", "orders", false), of("consumer", "orders", true)), (24, 1));
+        assert_eq!((of("consumer", "orders", false), of("consumer", "orders", true)), (26, 1));
         assert_eq!((of("policy", "log", false), of("policy", "log", true)), (14, 0));
-        assert_eq!(emitted.len(), 2 * 31 + 144 + 2 * 25 + 14);
+        assert_eq!(emitted.len(), 2 * 32 + 144 + 2 * 27 + 14);
         drop(consumer);
     });
 }

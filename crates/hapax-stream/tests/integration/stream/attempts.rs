@@ -99,7 +99,7 @@ async fn what_fails_after_many_deliveries_is_put_aside_after_as_many_attempts_as
 
 /// Runs consumers that are dropped when the poison has begun, each with an engine of its own, two
 /// at a time. Returns what has begun by the end, of that queue.
-async fn killed_by(poison: &'static str, good: usize, max: u32) -> (Queue, Begun, usize) {
+async fn killed_by(poison: &'static str, good: usize, max: u32, in_batches: bool) -> (Queue, Begun, usize) {
     let world = World::new();
     let queue = Queue::of(SECOND, (0..good).map(|n| n.to_string()).chain([poison.to_owned()]));
     let (begun, mut deaths) = (Begun::default(), 0);
@@ -126,7 +126,20 @@ async fn killed_by(poison: &'static str, good: usize, max: u32) -> (Queue, Begun
             }
         };
         let runs = async {
-            let [one, other] = consumers.each_ref().map(|it| it.run(&queue, handle(), queue.emptied()));
+            let [one, other] = consumers.each_ref().map(|it| {
+                let (queue, handle) = (&queue, handle());
+                async move {
+                    if !in_batches {
+                        return it.run(queue, handle, queue.emptied()).await;
+                    }
+                    let all = move |batch: Vec<_>| futures_util::future::try_join_all(batch.into_iter().map(&handle));
+                    let all = move |batch| {
+                        let all = all(batch);
+                        async move { all.await.map(drop) }
+                    };
+                    it.run_batches(queue, all, queue.emptied()).await
+                }
+            });
             tokio::join!(one, other)
         };
         let is_killed = tokio::select! {
@@ -149,7 +162,7 @@ async fn killed_by(poison: &'static str, good: usize, max: u32) -> (Queue, Begun
 #[tokio::test(start_paused = true)]
 async fn what_kills_its_consumers_is_put_aside_by_the_count_that_the_store_keeps() {
     for max in [1, 3] {
-        let (queue, begun, deaths) = killed_by("poison", 0, max).await;
+        let (queue, begun, deaths) = killed_by("poison", 0, max, false).await;
         // The first delivery is not counted when it begins.
         assert_eq!(deaths, max as usize + 1);
         let expected: Vec<u32> = std::iter::once(1).chain(1..=max).collect();
@@ -161,10 +174,12 @@ async fn what_kills_its_consumers_is_put_aside_by_the_count_that_the_store_keeps
 
 #[tokio::test(start_paused = true)]
 async fn what_is_handled_beside_a_message_that_kills_its_consumers_is_not_put_aside_with_it() {
-    let (queue, begun, deaths) = killed_by("poison", 20, 3).await;
-    assert_eq!(queue.dead(), ["poison"]);
-    assert!(deaths <= 5, "{deaths} deaths: {begun:?}");
-    assert!((0..20).all(|n| !of(&begun, &n.to_string()).is_empty()));
+    for in_batches in [false, true] {
+        let (queue, begun, deaths) = killed_by("poison", 20, 3, in_batches).await;
+        assert_eq!(queue.dead(), ["poison"]);
+        assert!(deaths <= 5, "{deaths} deaths: {begun:?}");
+        assert!((0..20).all(|n| !of(&begun, &n.to_string()).is_empty()));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use hapax_store::{ErrorKind, TieredAttempt};
-use hapax_stream::{Acks, Delivery, OnMissing};
+use hapax_stream::{Acks, Delivery, OnMismatch, OnMissing};
 use hapax_testing::store::Fault;
 use std::future::pending;
 
@@ -259,5 +259,46 @@ async fn options_that_make_no_sense_are_refused() {
         let error = builder.build().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         assert!(error.to_string().contains(option), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_with_another_content_is_no_duplicate_and_is_treated_as_was_chosen() {
+    for (on_mismatch, handled, dead) in
+        [(OnMismatch::DeadLetter, 2, 2), (OnMismatch::Handle, 4, 0), (OnMismatch::Drop, 2, 0)]
+    {
+        for in_batches in [false, true] {
+            for is_exclusive in [false, true] {
+                let world = World::new();
+                let engine = if is_exclusive { world.exclusive().await } else { world.shared().await };
+                let mut broker = Broker::new(&world.store, Acks::Each);
+                broker.lenient = true;
+                // The partition is the content. While the first is handled, and when it is done.
+                for (partition, id) in [(0, "a"), (1, "a"), (0, "a"), (0, "b")] {
+                    broker.send(partition, id);
+                }
+                let builder = consumer(&engine).fingerprint_by(|message: &Message| Some([message.partition as u8]));
+                let consumer = builder.on_mismatch(on_mismatch).build().unwrap();
+                let later = async {
+                    tokio::time::sleep(SECOND).await;
+                    [(1, "a"), (0, "a")].into_iter().for_each(|(partition, id)| _ = broker.send(partition, id));
+                    broker.close();
+                    pending::<()>().await
+                };
+                let handle = || async {
+                    tokio::time::sleep(MOMENT).await;
+                    Ok::<(), String>(())
+                };
+                let stats = if in_batches {
+                    consumer.run_batches(&broker, move |_| handle(), later).await
+                } else {
+                    consumer.run(&broker, move |_| handle(), later).await
+                };
+                let stats = stats.unwrap();
+                assert_eq!((stats.mismatch, stats.duplicate, stats.handled), (2, 2, handled), "{stats:?}");
+                assert_eq!((stats.acknowledged, broker.state().dead.len()), (6, dead), "{on_mismatch:?}: {stats:?}");
+                assert!(broker.state().dead.values().all(|why| why.contains("another fingerprint")));
+            }
+        }
     }
 }

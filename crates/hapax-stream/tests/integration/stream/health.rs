@@ -2,10 +2,13 @@
 //! message without an id.
 
 use super::*;
-use hapax_stream::{Acks, Delivery};
+use hapax_store::ErrorKind;
+use hapax_stream::{Acks, Delivery, Health};
+use hapax_testing::store::Fault;
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
@@ -95,4 +98,38 @@ async fn a_message_without_an_id_is_put_aside_and_the_others_are_handled() {
         assert_eq!(dead.keys().copied().collect::<Vec<_>>(), [3, 10, 17, 20]);
         assert!(dead.values().all(|why| why.contains("has no id")), "{dead:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_consumer_that_is_bypassed_handles_what_comes_without_its_store() {
+    let world = World::new();
+    let engine = world.engine().retries(0).build().await.unwrap();
+    let mut broker = Broker::new(&world.store, Acks::Each);
+    broker.lenient = true;
+    ["a", "b", "a"].into_iter().for_each(|id| _ = broker.send(0, id));
+    world.store.always(Fault::Fails(ErrorKind::Unavailable));
+    let handled = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = Arc::clone(&handled);
+    let handle = move |message: Delivery<Message>| {
+        let nth = count.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(message.token().as_u64(), 0);
+        async move { if nth == 1 { Err("once") } else { Ok(()) } }
+    };
+    let consumer = consumer(&engine).build().unwrap();
+    let (stats, ()) = tokio::join!(consumer.run(&broker, handle, pending()), async {
+        tokio::time::sleep(SECOND).await;
+        assert_eq!((consumer.stats().handled, consumer.stats().acknowledged), (0, 0), "they wait for the store");
+        consumer.bypass(true);
+        tokio::time::sleep(LEASE).await;
+        assert_eq!((consumer.health(), engine.is_bypassed()), (Health::Bypassed, false));
+        assert_eq!((consumer.stats().handled, consumer.stats().failed), (3, 1), "a duplicate, too");
+        consumer.bypass(false);
+        broker.send(0, "a");
+        tokio::time::sleep(SECOND).await;
+        assert_eq!(consumer.stats().handled, 3, "it waits for the store again");
+        consumer.bypass(true);
+        broker.close();
+    });
+    let stats = stats.unwrap();
+    assert_eq!((stats.acknowledged, stats.duplicate, stats.dead_lettered), (4, 0, 0), "{stats:?}");
 }

@@ -3,6 +3,7 @@
 
 mod attempts;
 mod away;
+mod batches;
 mod broker;
 mod crashes;
 mod effects;

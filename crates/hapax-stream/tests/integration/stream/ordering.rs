@@ -131,7 +131,7 @@ enum Order {
 }
 
 /// Runs a seed. Returns what is wrong.
-async fn violations(seed: u64, order: Order) -> Vec<String> {
+async fn violations(seed: u64, order: Order, in_batches: bool) -> Vec<String> {
     let mut random = Random(seed);
     let acks = if random.percent(50) { Acks::Each } else { Acks::Cumulative };
     let world = World::new();
@@ -164,7 +164,17 @@ async fn violations(seed: u64, order: Order) -> Vec<String> {
     let run = Arc::new(Disturbed { plan, store: Arc::clone(&world.store), broker, record: Mutex::default() });
     let (handled, other) = (Arc::clone(&run), Arc::clone(&run));
     let consumer = builder.build().unwrap();
-    let consuming = consumer.run(&run.broker, move |delivery| Arc::clone(&handled).handle(delivery), pending());
+    let handle = move |delivery| Arc::clone(&handled).handle(delivery);
+    let consuming = async {
+        if !in_batches {
+            return consumer.run(&run.broker, handle, pending()).await;
+        }
+        let each = move |batch: Vec<_>| {
+            let all = futures_util::future::join_all(batch.into_iter().map(&handle));
+            async move { Ok::<_, String>(all.await) }
+        };
+        consumer.run_batches(&run.broker, each, pending()).await
+    };
     let disturbing = async move {
         tokio::time::sleep(random.millis(0, 500)).await;
         if random.percent(50) {
@@ -201,8 +211,10 @@ async fn violations(seed: u64, order: Order) -> Vec<String> {
 async fn a_key_is_handled_in_order_whatever_happens() {
     let first = std::env::var("HAPAX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     for seed in first..first + testkit::long(20, 100) {
-        let violations = violations(seed, Order::ByKey).await;
-        assert!(violations.is_empty(), "HAPAX_SEED={seed}: {violations:#?}");
+        for in_batches in [false, true] {
+            let violations = violations(seed, Order::ByKey, in_batches).await;
+            assert!(violations.is_empty(), "HAPAX_SEED={seed}, in batches: {in_batches}: {violations:#?}");
+        }
     }
 }
 
@@ -211,7 +223,7 @@ async fn consumers_without_the_order_are_noticed() {
     for wrong in [Order::Missing, Order::ByPlace, Order::OfSome] {
         let mut noticed = None;
         for seed in 1..=20 {
-            if !violations(seed, wrong).await.is_empty() {
+            if !violations(seed, wrong, seed % 2 == 0).await.is_empty() {
                 noticed = Some(seed);
                 break;
             }
