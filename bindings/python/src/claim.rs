@@ -24,53 +24,46 @@ pub struct HeldClaim {
     calls: Calls,
 }
 
-/// Returns an attempt as Python's object.
-fn object(
-    py: Python<'_>,
-    outcome: &str,
-    held: Option<(Held, u64, bool, Calls)>,
-    lease_left: Option<Duration>,
-    done: Option<(Verdict, Option<Vec<u8>>)>,
-) -> PyResult<Py<PyAny>> {
-    let (held, token, is_verified) = match held {
-        Some((held, token, is_verified, calls)) => {
-            let held = HeldClaim { held: Arc::new(Mutex::new(Some(held))), calls };
-            (Some(Py::new(py, held)?), Some(token), is_verified)
-        }
-        None => (None, None, false),
-    };
-    let (verdict, result) = match done {
-        Some((verdict, result)) => (Some(verdict::object(py, verdict)?), result.map(|bytes| PyBytes::new(py, &bytes))),
-        None => (None, None),
-    };
-    let class = py.import("hapax._answers")?.getattr("Claim")?;
-    Ok(class.call1((outcome, held, token, is_verified, lease_left, verdict, result))?.unbind())
-}
+/// An attempt as `hapax._answers.Claim` takes it: its outcome, the claim with its token and whether it
+/// is verified, what is left of another's lease, and what is done, with its result.
+type Parts = (&'static str, Option<(Held, u64, bool)>, Option<Duration>, Option<(Verdict, Option<Vec<u8>>)>);
 
-pub fn in_memory(py: Python<'_>, attempt: Attempt<'static>) -> PyResult<Py<PyAny>> {
-    match attempt {
+pub fn in_memory(py: Python<'_>, attempt: Attempt<'_>) -> PyResult<Py<PyAny>> {
+    let parts = match attempt {
         Attempt::Claimed(claim) => {
             let token = claim.token().as_u64();
-            object(py, "claimed", Some((Held::Memory(claim), token, true, Calls::here(false))), None, None)
+            ("claimed", Some((Held::Memory(claim.into_owned()), token, true)), None, None)
         }
-        Attempt::InProgress { lease_left } => object(py, "in progress", None, Some(lease_left), None),
-        Attempt::Duplicate(verdict) => object(py, "duplicate", None, None, Some((verdict, None))),
-        Attempt::Mismatch => object(py, "mismatch", None, None, None),
-        Attempt::TooMany => object(py, "too many", None, None, None),
-    }
+        Attempt::InProgress { lease_left } => ("in progress", None, Some(lease_left), None),
+        Attempt::Duplicate(verdict) => ("duplicate", None, None, Some((verdict, None))),
+        Attempt::Mismatch => ("mismatch", None, None, None),
+        Attempt::TooMany => ("too many", None, None, None),
+    };
+    object(py, parts, Calls::here(false))
 }
 
 pub fn stored(py: Python<'_>, attempt: TieredAttempt<DynStore>, calls: Calls) -> PyResult<Py<PyAny>> {
-    match attempt {
+    let parts = match attempt {
         TieredAttempt::Claimed(claim) => {
             let (token, is_verified) = (claim.token().as_u64(), claim.is_verified());
-            object(py, "claimed", Some((Held::Stored(claim), token, is_verified, calls)), None, None)
+            ("claimed", Some((Held::Stored(claim), token, is_verified)), None, None)
         }
-        TieredAttempt::InProgress { lease_left } => object(py, "in progress", None, Some(lease_left), None),
-        TieredAttempt::Duplicate(done) => object(py, "duplicate", None, None, Some((done.verdict, done.result))),
-        TieredAttempt::Mismatch => object(py, "mismatch", None, None, None),
-        TieredAttempt::TooMany => object(py, "too many", None, None, None),
-    }
+        TieredAttempt::InProgress { lease_left } => ("in progress", None, Some(lease_left), None),
+        TieredAttempt::Duplicate(done) => ("duplicate", None, None, Some((done.verdict, done.result))),
+        TieredAttempt::Mismatch => ("mismatch", None, None, None),
+        TieredAttempt::TooMany => ("too many", None, None, None),
+    };
+    object(py, parts, calls)
+}
+
+fn object(py: Python<'_>, (outcome, held, lease_left, done): Parts, calls: Calls) -> PyResult<Py<PyAny>> {
+    let held = held.map(|(held, token, is_verified)| {
+        (HeldClaim { held: Arc::new(Mutex::new(Some(held))), calls }, token, is_verified)
+    });
+    let (verdict, result) = done.map_or((None, None), |(verdict, result)| (Some(verdict), result));
+    let verdict = verdict.map(|verdict| verdict::object(py, verdict)).transpose()?;
+    let result = result.map(|result| PyBytes::new(py, &result));
+    Ok(py.import("hapax._answers")?.call_method1("Claim", (outcome, held, lease_left, verdict, result))?.unbind())
 }
 
 impl HeldClaim {
@@ -82,6 +75,11 @@ impl HeldClaim {
 
 #[pymethods]
 impl HeldClaim {
+    #[getter]
+    fn awaits(&self) -> bool {
+        self.calls.awaits
+    }
+
     fn complete<'py>(&self, py: Python<'py>, result: Option<Vec<u8>>) -> PyResult<Bound<'py, PyAny>> {
         match self.take()? {
             Held::Memory(claim) if result.is_none() => raise(claim.complete()).map(|()| py.None().into_bound(py)),

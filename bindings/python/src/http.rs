@@ -23,12 +23,14 @@ use tower_service::Service;
 
 type Inner = hapax_http::IdempotencyLayer<DynStore>;
 type Headers = Vec<(Vec<u8>, Vec<u8>)>;
+type Parts = (String, Vec<u8>, Headers, Vec<u8>, Option<String>);
 type Whole = Response<Full<Bytes>>;
 
 /// The owner of a request's key, as the application has verified it.
 #[derive(Clone)]
 struct Owner(Option<String>);
 
+/// The layer of hapax-http, for `hapax.asgi`.
 #[pyclass(frozen, module = "hapax")]
 pub struct IdempotencyLayer {
     layer: Inner,
@@ -116,21 +118,12 @@ impl IdempotencyLayer {
         Ok(IdempotencyLayer { layer: raise(builder.build())?, calls: Calls::here(true) })
     }
 
-    /// Awaits the response to a request: `(status, headers, body)`.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a request")]
-    fn handle<'py>(
-        &self,
-        py: Python<'py>,
-        method: &str,
-        target: &[u8],
-        headers: Headers,
-        body: &[u8],
-        owner: Option<String>,
-        start: Py<PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let request = Request::builder().method(method).uri(target).extension(Owner(owner));
+    /// Awaits the response to a request (method, target, headers, body, owner): status, headers, body.
+    fn handle<'py>(&self, py: Python<'py>, request: Parts, start: Py<PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (method, target, headers, body, owner) = request;
+        let request = Request::builder().method(&*method).uri(&target[..]).extension(Owner(owner));
         let request = headers.iter().fold(request, |request, (name, value)| request.header(&name[..], &value[..]));
-        let request = request.body(Full::new(Bytes::copy_from_slice(body))).map_err(not_http)?;
+        let request = request.body(Full::new(Bytes::from(body))).map_err(not_http)?;
         let mut service = self.layer.layer(Handler(Arc::new(start)));
         self.calls.call(py, async move {
             let response = match service.call(request).await {

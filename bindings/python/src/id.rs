@@ -5,7 +5,7 @@ use hapax::{Key, Timestamp};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyBytes, PyDateTime, PyString, PyTuple, PyType, PyTzInfoAccess};
+use pyo3::types::{PyBool, PyBytes, PyDateTime, PyString, PyTuple, PyType};
 use std::time::{Duration, SystemTime};
 
 /// The bytes of an id.
@@ -105,21 +105,13 @@ fn composite(parts: &Bound<'_, PyTuple>) -> PyResult<Key> {
 
 /// Returns a time: an aware datetime, or nanoseconds since 1970.
 pub fn time(at: &Bound<'_, PyAny>) -> PyResult<Timestamp> {
-    let Ok(datetime) = at.cast::<PyDateTime>() else {
-        return match at.extract::<u64>() {
-            Ok(nanos) => Ok(Timestamp::from_nanos(nanos)),
-            Err(_) => Err(PyTypeError::new_err(format!(
-                "expected a time: a datetime with a time zone, or nanoseconds since 1970 as an int; got {}",
-                at.repr()?
-            ))),
-        };
+    let time = if at.is_instance_of::<PyDateTime>() {
+        at.extract::<SystemTime>().map(Timestamp::from)
+    } else {
+        at.extract::<u64>().map(Timestamp::from_nanos)
     };
-    if datetime.get_tzinfo().is_none() {
-        return Err(PyValueError::new_err(format!("expected a datetime with a time zone, got {}", at.repr()?)));
-    }
-    let since_1970 = |_| PyValueError::new_err(format!("expected a time since 1970, got {at:?}"));
-    let time = at.extract::<SystemTime>().map_err(since_1970)?;
-    Ok(Timestamp::from(time))
+    let expected = "expected a time since 1970: a datetime with a time zone, or nanoseconds as an int; got";
+    time.map_err(|_| PyValueError::new_err(format!("{expected} {at:?}")))
 }
 
 /// A duration: a timedelta, or seconds.

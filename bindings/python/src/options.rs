@@ -34,7 +34,13 @@ pub fn one_of<T: Copy>(value: &Value<'_>, words: &[(&str, T)]) -> PyResult<T> {
     found.map(|(_, meant)| *meant).ok_or_else(|| wrong_option(format!("got {value:?}, expected {expected}")))
 }
 
-/// A clock that stands still until it is set: for tests.
+/// A clock that stands still until it is advanced: for tests, which need not sleep.
+///
+/// >>> import hapax
+/// >>> clock = hapax.ManualClock()
+/// >>> dedup = hapax.Dedup(window=60, clock=clock)
+/// >>> dedup.check("a"), clock.advance(62), dedup.check("a").is_fresh
+/// (<Verdict: fresh by window>, None, True)
 #[pyclass(frozen, module = "hapax")]
 pub struct ManualClock(hapax::ManualClock);
 

@@ -16,13 +16,33 @@ use std::time::Duration;
 
 type Engine = hapax_store::TieredDedup<DynStore>;
 
+/// Memory in front of a store that processes share: Redis, PostgreSQL, or memory alone.
+///
+/// >>> import hapax
+/// >>> dedup = hapax.TieredDedup.connect("memory:", retention=7 * 86400)  # redis://…, postgres://…
+/// >>> with dedup.claim("order-17", lease=600) as claim:
+/// ...     claim.complete(b"receipt")
+/// >>> dedup.claim("order-17", wants_result=True).result
+/// b'receipt'
+///
+/// Options of `connect`: `namespace` (the service's name at the store), `window`, `capacity`, `max_memory`,
+/// `retention`, `lease`, `scope`, `timeout`, `retries`, `in_doubt`, `on_store_error` ("fail" or "admit").
+/// Build it after a fork.
 #[pyclass(frozen, subclass, module = "hapax")]
 pub struct TieredDedup {
     pub engine: Box<Engine>,
     pub calls: Calls,
 }
 
-/// The same engine, whose calls are awaited.
+/// The same engine for asyncio: its calls, and those of its claims, are awaited.
+///
+/// >>> import asyncio, hapax
+/// >>> async def main():
+/// ...     dedup = await hapax.AsyncTieredDedup.connect("memory:")
+/// ...     async with await dedup.claim("order-17"):
+/// ...         return (await dedup.check("order-17")).outcome
+/// >>> asyncio.run(main())
+/// 'in progress'
 #[pyclass(frozen, extends = TieredDedup, module = "hapax")]
 pub struct AsyncTieredDedup;
 
@@ -60,6 +80,7 @@ impl TieredDedup {
 
 #[pymethods]
 impl TieredDedup {
+    /// Connects to a store, and builds an engine in front of it.
     #[classmethod]
     #[pyo3(signature = (url, namespace = "hapax".to_owned(), **options))]
     fn connect<'py>(
@@ -78,14 +99,17 @@ impl TieredDedup {
         })
     }
 
+    /// Returns a handle to the same engine for another scope: the same id there is another id.
     fn with_scope(&self, py: Python<'_>, scope: &str) -> PyResult<Py<PyAny>> {
         object(py, raise(self.engine.with_scope(scope))?, self.calls.awaits)
     }
 
+    /// Checks an id, and marks it on sight. If its worker dies, the message is lost: see `claim`.
     fn check<'py>(&self, py: Python<'py>, id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.ask(py, id, |engine, id| async move { answer(engine.check(id).await, verdict::object) })
     }
 
+    /// Checks many ids in few round trips: a verdict, or a StoreError, for each.
     fn check_batch<'py>(&self, py: Python<'py>, ids: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let ids = ids.try_iter()?.map(|id| Ok(Id::of(&id?)?.as_ref().to_vec())).collect::<PyResult<Vec<_>>>()?;
         let engine = self.engine.clone();
@@ -101,6 +125,8 @@ impl TieredDedup {
         })
     }
 
+    /// Claims an id: no other caller gets it, in any process. `wait` is how long to wait while it is in
+    /// progress, `retention` how long it stays done, `wants_result` asks for what it was completed with.
     #[pyo3(signature = (id, *, lease = None, fingerprint = None, retention = None, wants_result = false, wait = None))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn claim<'py>(
@@ -113,19 +139,11 @@ impl TieredDedup {
         wants_result: bool,
         wait: Option<Seconds>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let mut options = TieredClaimOptions::new();
-        if let Some(Seconds(lease)) = lease {
-            options = options.lease(lease);
-        }
-        if let Some(fingerprint) = fingerprint {
-            options = options.fingerprint(fingerprint);
-        }
-        if let Some(Seconds(retention)) = retention {
-            options = options.retention(retention);
-        }
-        if wants_result {
-            options = options.wants_result();
-        }
+        let options = TieredClaimOptions::new();
+        let options = lease.map_or(options, |lease| options.lease(lease.0));
+        let options = fingerprint.map_or(options, |fingerprint| options.fingerprint(fingerprint));
+        let options = retention.map_or(options, |retention| options.retention(retention.0));
+        let options = if wants_result { options.wants_result() } else { options };
         let patience = wait.map_or(Duration::ZERO, |wait| wait.0);
         let calls = self.calls;
         self.ask(py, id, move |engine, id| async move {
@@ -134,10 +152,12 @@ impl TieredDedup {
         })
     }
 
+    /// Forgets an id, in memory and in the store. Returns True if the store knew it.
     fn forget<'py>(&self, py: Python<'py>, id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.ask(py, id, |engine, id| async move { answer(engine.forget(id).await, |py, known| known.into_py_any(py)) })
     }
 
+    /// Has an id that a consumer has put aside handled again. Returns True if it was put aside.
     fn redrive<'py>(&self, py: Python<'py>, id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.ask(
             py,
@@ -146,16 +166,19 @@ impl TieredDedup {
         )
     }
 
+    /// Waits until everything that was accepted before is durable in the store.
     fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let engine = self.engine.clone();
         self.calls.call(py, async move { answer(engine.flush().await, |py, ()| Ok(py.None())) })
     }
 
+    /// Shuts the engine down: calls under way are finished, within the deadline.
     fn shutdown<'py>(&self, py: Python<'py>, deadline: Seconds) -> PyResult<Bound<'py, PyAny>> {
         let (engine, deadline) = (self.engine.clone(), deadline.0);
         self.calls.call(py, async move { answer(engine.shutdown(deadline).await, |py, ()| Ok(py.None())) })
     }
 
+    /// Returns the engine's counts and sizes, as a dict.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         options::tiered_stats(py, &py.detach(|| self.engine.stats()))
     }

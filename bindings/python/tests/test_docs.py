@@ -19,6 +19,14 @@ def test_docstrings(module):
     assert doctest.testmod(module).failed == 0
 
 
+def test_docstrings_of_rust():
+    finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
+    for subject in (hapax.Dedup, hapax.TieredDedup, hapax.AsyncTieredDedup, hapax.ManualClock):
+        for test in finder.find(subject, subject.__name__, globs={}):
+            runner.run(test)
+    assert runner.summarize().failed == 0 and runner.tries > 15
+
+
 def test_the_guide(tmp_path, monkeypatch, redis_url):
     monkeypatch.chdir(tmp_path)
     names = {}

@@ -169,13 +169,36 @@ def test_once_keeps_results(store_url):
     claim.release()
     assert charge("o-2", 1)["charged"] == 1
 
-    @hapax.once(dedup, key=lambda name: name, on_duplicate="raise")
-    async def greet(name):
-        return name
+    @hapax.once(dedup, key=lambda name: name)
+    def unwritable(name):
+        runs.append(name)
+        return object()
 
-    assert asyncio.run(greet("ann")) == "ann"
-    with pytest.raises(hapax.Duplicate):
-        asyncio.run(greet("ann"))
+    with pytest.raises(TypeError, match="JSON"):
+        unwritable("once")
+    with pytest.raises(hapax.Duplicate):  # it is done, and has no result
+        unwritable("once")
+    assert runs.count("once") == 1
+
+    async def run():
+        dedup = await hapax.AsyncTieredDedup.connect(store_url, "once", retention=3600)
+
+        @hapax.once(dedup, key=lambda name: ("greet", name))
+        async def greet(name):
+            runs.append(name)
+            if runs.count(name) == 1:
+                raise KeyError
+            return name
+
+        with pytest.raises(KeyError):
+            await greet("ann")
+        assert [await greet("ann"), await greet("ann")] == ["ann"] * 2 and runs.count("ann") == 2
+        with pytest.raises(TypeError, match="AsyncTieredDedup"):
+            hapax.once(dedup, key=id)(lambda name: name)
+        with pytest.raises(TypeError, match="async with"), await dedup.claim("x"):
+            pytest.fail("it must be awaited")
+
+    asyncio.run(run())
 
 
 def test_a_celery_task_is_retried_while_another_is_at_work():

@@ -2,6 +2,7 @@
 
 from collections import namedtuple
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ._errors import Duplicate, HapaxError, InProgress, Mismatch, TooMany
 
@@ -93,9 +94,10 @@ class Claim:
 
     __slots__ = ("outcome", "_held", "token", "is_verified", "lease_left", "verdict", "result", "_is_open")
 
-    def __init__(self, outcome, held, token, is_verified, lease_left, verdict, result):
-        self.outcome, self._held, self.token, self.is_verified = outcome, held, token, is_verified
-        self.lease_left, self.verdict, self.result, self._is_open = lease_left, verdict, result, held is not None
+    def __init__(self, outcome, held, lease_left, verdict, result):
+        self._held, self.token, self.is_verified = held or (None, None, False)
+        self.outcome, self._is_open = outcome, held is not None
+        self.lease_left, self.verdict, self.result = lease_left, verdict, result
 
     def __bool__(self):
         return self._held is not None
@@ -124,25 +126,38 @@ class Claim:
             self._take()
         return self._held.renew(lease)
 
-    def __enter__(self):
+    def _enter(self, awaits):
         if not self:
+            left = () if self.lease_left is None else (self.lease_left,)
             errors = {"in progress": InProgress, "mismatch": Mismatch, "too many": TooMany}
-            raise Duplicate(self.verdict, self.result) if self.verdict is not None else errors[self.outcome](*self._left())
+            raise Duplicate(self.verdict, self.result) if self.verdict is not None else errors[self.outcome](*left)
+        if self._held.awaits != awaits:
+            raise TypeError("expected `async with` for a claim that is awaited, and `with` for any other")
         return self
 
-    def _left(self):
-        return () if self.lease_left is None else (self.lease_left,)
+    def __enter__(self):
+        return self._enter(False)
 
     def __exit__(self, error, _value, _traceback):
-        if self._is_open:
-            self.release() if error else self.complete()
+        if not self._is_open:
+            return
+        if error is None:
+            self.complete()
+            return
+        with suppress(HapaxError):  # the lease ends it, and the error that matters is the block's
+            self.release()
 
     async def __aenter__(self):
-        return self.__enter__()
+        return self._enter(True)
 
     async def __aexit__(self, error, _value, _traceback):
-        if self._is_open:
-            await (self.release() if error else self.complete())
+        if not self._is_open:
+            return
+        if error is None:
+            await self.complete()
+            return
+        with suppress(HapaxError):
+            await self.release()
 
     def __repr__(self):
         return f"<Claim: {self.outcome}>"

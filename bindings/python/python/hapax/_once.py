@@ -5,7 +5,7 @@ import inspect
 import json
 
 from ._errors import Duplicate, InProgress
-from ._hapax import TieredDedup
+from ._hapax import AsyncTieredDedup, TieredDedup
 
 
 def once(dedup, *, key, lease=None, retention=None, on_duplicate="result"):
@@ -14,7 +14,8 @@ def once(dedup, *, key, lease=None, retention=None, on_duplicate="result"):
     ``key`` returns a call's id (a str, an int, a tuple …) from the function's arguments. While the function runs, other
     callers get :class:`hapax.InProgress`, which says for how long; if it raises, the id is released, and the next call
     runs. ``lease`` is longer than the work takes ("processing", ten minutes, say), ``retention`` says for how long the
-    id is done. Results are stored as JSON by a :class:`hapax.TieredDedup`; a :class:`hapax.Dedup` has none.
+    id is done. Results are stored as JSON by a :class:`hapax.TieredDedup` (of an async function a
+    :class:`hapax.AsyncTieredDedup`); with a :class:`hapax.Dedup` whoever calls again gets None.
     ``on_duplicate="raise"`` raises :class:`hapax.Duplicate` instead.
 
     >>> import hapax
@@ -43,57 +44,64 @@ def once(dedup, *, key, lease=None, retention=None, on_duplicate="result"):
     if retention is not None and not stored:
         raise ValueError("option `retention`: expected none, since an engine in memory remembers for its window")
 
-    def refused(claim):
+    def known(claim):
         try:
             claim.__enter__()
-        except Duplicate:
-            if on_duplicate == "raise":
+        except Duplicate as done:
+            if on_duplicate == "raise" or (stored and done.result is None):
                 raise
-            return None if claim.result is None else json.loads(claim.result)
+            return None if done.result is None else json.loads(done.result)
 
-    def ended(claim, result):
-        return claim.complete(json.dumps(result).encode()) if stored else claim.complete()
+    def written(result):
+        """Returns what is stored of a result, and the error if it cannot be: the work is done all the same."""
+        try:
+            return (json.dumps(result).encode() if stored else None), None
+        except (TypeError, ValueError) as error:
+            return None, error
 
     def decorate(function):
-        takes_task = next(iter(inspect.signature(function).parameters), None) in ("self", "task")
+        awaits = inspect.iscoroutinefunction(function)
+        if stored and awaits != isinstance(dedup, AsyncTieredDedup):
+            raise TypeError("expected an AsyncTieredDedup for an async function, and a TieredDedup for any other")
+        is_task = next(iter(inspect.signature(function).parameters), None) in ("self", "task")
 
         @functools.wraps(function)
         def runs(*args, **kwargs):
             claim = dedup.claim(key(*args, **kwargs), lease=lease, **options)
             if not claim:
                 try:
-                    return refused(claim)
+                    return known(claim)
                 except InProgress as busy:
-                    retry = getattr(args[0], "retry", None) if takes_task and args else None
+                    retry = getattr(args[0], "retry", None) if is_task and args else None
                     if retry is None:
                         raise
                     raise retry(exc=busy, countdown=busy.lease_left.total_seconds())
-            try:
+            with claim:
                 result = function(*args, **kwargs)
-            except BaseException:
-                claim.release()
-                raise
-            ended(claim, result)
+                text, error = written(result)
+                claim.complete(text)
+            if error:
+                raise error
             return result
 
         @functools.wraps(function)
-        async def awaits(*args, **kwargs):
-            claiming = dedup.claim(key(*args, **kwargs), lease=lease, **options)
-            claim = await claiming if inspect.isawaitable(claiming) else claiming
-            if not claim:
-                return refused(claim)
-            try:
+        async def awaited(*args, **kwargs):
+            claim = dedup.claim(key(*args, **kwargs), lease=lease, **options)
+            if not stored:
+                if not claim:
+                    return known(claim)
+                with claim:
+                    return await function(*args, **kwargs)
+            if not (claim := await claim):
+                return known(claim)
+            async with claim:
                 result = await function(*args, **kwargs)
-            except BaseException:
-                await _of(claim.release())
-                raise
-            await _of(ended(claim, result))
+                text, error = written(result)
+                await claim.complete(text)
+            if error:
+                raise error
             return result
 
-        return awaits if inspect.iscoroutinefunction(function) else runs
+        return awaited if awaits else runs
 
     return decorate
-
-
-async def _of(call):
-    return await call if inspect.isawaitable(call) else call

@@ -22,7 +22,7 @@ class IdempotencyMiddleware:
     """
 
     def __init__(self, app, dedup, *, owner=None, **options):
-        self.app, self.owner = app, owner
+        self.app, self.owner, self.tasks = app, owner, set()
         self.methods = [method.upper() for method in options.get("methods", ("POST", "PATCH"))]
         self.max_body = options.get("max_body", 1 << 20)
         self.layer = IdempotencyLayer(dedup, owner is not None, **options)
@@ -33,18 +33,23 @@ class IdempotencyMiddleware:
         body = await self._read(receive)
         if body is None:
             return  # the client is gone, and nothing has begun
-        loop, tasks = asyncio.get_running_loop(), []
+        loop = asyncio.get_running_loop()
+
+        def begin(respond, token):
+            task = loop.create_task(self._handle(scope, body, respond, token))
+            self.tasks.add(task)  # a loop alone does not keep its tasks
+            task.add_done_callback(self.tasks.discard)
 
         def start(respond, token):  # on a thread of hapax
-            loop.call_soon_threadsafe(lambda: tasks.append(loop.create_task(self._handle(scope, body, respond, token))))
+            loop.call_soon_threadsafe(begin, respond, token)
 
         target = scope.get("raw_path", scope["path"].encode()).split(b"?")[0]
         if scope["query_string"]:
             target += b"?" + scope["query_string"]
         owner = self.owner(scope) if self.owner else None
         headers = [(bytes(name), bytes(value)) for name, value in scope["headers"]]
-        response = self.layer.handle(scope["method"], target, headers, body, owner, start)
-        status, headers, body = await response
+        request = (scope["method"], target, headers, body, owner)
+        status, headers, body = await self.layer.handle(request, start)
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
