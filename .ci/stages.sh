@@ -152,6 +152,27 @@ oldest_rust() {
     CARGO_TARGET_DIR=target/oldest cargo "+$oldest" check -p hapax $crates
 }
 
+# The wheel of Python, from its file in an environment of its own, and its tests. (As debugged: the
+# wheel for use takes minutes of optimization.)
+python() {
+    local at=$PWD/target/python
+    export CARGO_TARGET_DIR=$at PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+    if ! { python3 -m venv "$at/building" && "$at/building/bin/pip" install -q 'maturin>=1.9,<2'; } 2>/dev/null; then
+        skip 'the wheel of Python: there is no python3 with venv, or no PyPI to install maturin from'
+        return
+    fi
+    rm -rf "$at/wheels"
+    PATH=$at/building/bin:$PATH maturin build -q --locked -m bindings/python/Cargo.toml -i "$at/building/bin/python" -o "$at/wheels"
+    # A process in Rust, beside which the tests work. Built as maturin builds, so that nothing is twice.
+    PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$at/building/bin/python cargo build -q --locked \
+        --manifest-path bindings/python/Cargo.toml --example rust_side
+    python3 -m venv --clear "$at/installed"
+    "$at/installed/bin/pip" install -q "$at"/wheels/*.whl pytest hypothesis numpy pandas polars pyarrow
+    cargo fmt --check --manifest-path bindings/python/Cargo.toml
+    cd bindings/python
+    "$at/installed/bin/python" -m pytest
+}
+
 packages() {
     export CARGO_TARGET_DIR=target/beside
     cargo package -p hapax

@@ -238,7 +238,8 @@ impl Verdict {
     /// The number of places in a memory engine's counters: one for each verdict of its own.
     pub(crate) const VALUES: usize = 16;
 
-    pub(crate) const fn index(self) -> usize {
+    #[doc(hidden)]
+    pub const fn index(self) -> usize {
         self.0 as usize
     }
 }

@@ -10,6 +10,7 @@ mod amounts;
 mod arrivals;
 mod behaviours;
 mod claims;
+mod conformance;
 mod crash;
 mod digest;
 mod documents;

@@ -4,6 +4,7 @@
 mod away;
 mod begun;
 mod bodies;
+mod conformance;
 mod faults;
 mod kept;
 mod keys;

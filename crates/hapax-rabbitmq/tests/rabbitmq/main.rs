@@ -31,7 +31,6 @@ async fn the_source_keeps_its_promises_with_a_node() {
         closed::a_connection_that_breaks_is_an_error(node("breaks").await),
         published::each_is_stored_with_its_id_and_headers_and_what_no_queue_takes_is_given_up(node("published").await),
         published::a_full_queue_and_a_broken_connection_are_tried_again(node("full").await),
-||||||| 46820225
         redriven::poison_in_a_batch_is_put_aside_alone(node("batches").await),
         redriven::a_dead_letter_that_is_published_anew_is_handled_by_the_same_consumer(node("redriven").await),
         redriven::a_message_that_was_put_aside_and_not_acknowledged_is_put_aside_again_unhandled(

@@ -1,0 +1,28 @@
+//! Rust's batches of the ids of `bench.py`: ns an id, the best and the worst of five runs.
+
+use hapax::{Dedup, Int, Verdict};
+use std::time::{Duration, Instant};
+
+fn main() -> Result<(), hapax::Error> {
+    let ids: u64 = std::env::args().nth(1).map_or(200_000, |ids| ids.parse().expect("a number of ids"));
+    let half = (0..ids / 2).map(|n| n * 2_654_435_761 % (1 << 32));
+    let numbers: Vec<u64> = half.clone().chain(half).collect();
+    let texts: Vec<String> = numbers.iter().map(|n| format!("order-{n:010}")).collect();
+    measure("int64", &numbers, |dedup, ids, to| dedup.check_batch(ids.iter().map(|&n| Int::from(n)), to))?;
+    measure("text", &texts, |dedup, ids, to| dedup.check_batch(ids, to))
+}
+
+fn measure<T>(what: &str, ids: &[T], check: impl Fn(&Dedup, &[T], &mut Vec<Verdict>)) -> Result<(), hapax::Error> {
+    let (mut best, mut worst) = (f64::MAX, 0_f64);
+    for _ in 0..5 {
+        let dedup = Dedup::builder().window(Duration::from_secs(600)).capacity(ids.len()).build()?;
+        let mut verdicts = Vec::with_capacity(ids.len());
+        let began = Instant::now();
+        check(&dedup, ids, &mut verdicts);
+        let took = began.elapsed().as_nanos() as f64 / ids.len() as f64;
+        assert_eq!(verdicts.iter().filter(|verdict| verdict.is_fresh()).count(), ids.len() / 2);
+        (best, worst) = (best.min(took), worst.max(took));
+    }
+    println!("| Rust `check_batch`, {what} | {best:.1} | {worst:.1} |");
+    Ok(())
+}

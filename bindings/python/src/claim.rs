@@ -1,0 +1,131 @@
+//! Attempts to claim an id, of an engine in memory and of one with a store, as Python's objects.
+
+use crate::errors::{exception, raise};
+use crate::id::Seconds;
+use crate::runtime::{Calls, answer};
+use crate::verdict;
+use hapax::{Attempt, Verdict};
+use hapax_store::{DynStore, NotCompleted, TieredAttempt, TieredClaim};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+enum Held {
+    Memory(hapax::Claim<'static>),
+    Stored(TieredClaim<DynStore>),
+}
+
+/// A claim, until it ends. Dropping it releases the id.
+#[pyclass(frozen, module = "hapax")]
+pub struct HeldClaim {
+    held: Arc<Mutex<Option<Held>>>,
+    calls: Calls,
+}
+
+/// An attempt as `hapax._answers.Claim` takes it: its outcome, the claim with its token and whether it
+/// is verified, what is left of another's lease, and what is done, with its result.
+type Parts = (&'static str, Option<(Held, u64, bool)>, Option<Duration>, Option<(Verdict, Option<Vec<u8>>)>);
+
+pub fn in_memory(py: Python<'_>, attempt: Attempt<'_>) -> PyResult<Py<PyAny>> {
+    let parts = match attempt {
+        Attempt::Claimed(claim) => {
+            let token = claim.token().as_u64();
+            ("claimed", Some((Held::Memory(claim.into_owned()), token, true)), None, None)
+        }
+        Attempt::InProgress { lease_left } => ("in progress", None, Some(lease_left), None),
+        Attempt::Duplicate(verdict) => ("duplicate", None, None, Some((verdict, None))),
+        Attempt::Mismatch => ("mismatch", None, None, None),
+        Attempt::TooMany => ("too many", None, None, None),
+    };
+    object(py, parts, Calls::here(false))
+}
+
+pub fn stored(py: Python<'_>, attempt: TieredAttempt<DynStore>, calls: Calls) -> PyResult<Py<PyAny>> {
+    let parts = match attempt {
+        TieredAttempt::Claimed(claim) => {
+            let (token, is_verified) = (claim.token().as_u64(), claim.is_verified());
+            ("claimed", Some((Held::Stored(claim), token, is_verified)), None, None)
+        }
+        TieredAttempt::InProgress { lease_left } => ("in progress", None, Some(lease_left), None),
+        TieredAttempt::Duplicate(done) => ("duplicate", None, None, Some((done.verdict, done.result))),
+        TieredAttempt::Mismatch => ("mismatch", None, None, None),
+        TieredAttempt::TooMany => ("too many", None, None, None),
+    };
+    object(py, parts, calls)
+}
+
+fn object(py: Python<'_>, (outcome, held, lease_left, done): Parts, calls: Calls) -> PyResult<Py<PyAny>> {
+    let held = held.map(|(held, token, is_verified)| {
+        (HeldClaim { held: Arc::new(Mutex::new(Some(held))), calls }, token, is_verified)
+    });
+    let (verdict, result) = done.map_or((None, None), |(verdict, result)| (Some(verdict), result));
+    let verdict = verdict.map(|verdict| verdict::object(py, verdict)).transpose()?;
+    let result = result.map(|result| PyBytes::new(py, &result));
+    Ok(py.import("hapax._answers")?.call_method1("Claim", (outcome, held, lease_left, verdict, result))?.unbind())
+}
+
+impl HeldClaim {
+    fn take(&self) -> PyResult<Held> {
+        let held = self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        held.ok_or_else(|| exception("HapaxError", ("expected a claim that has not ended, got one that has",)))
+    }
+}
+
+#[pymethods]
+impl HeldClaim {
+    #[getter]
+    fn awaits(&self) -> bool {
+        self.calls.awaits
+    }
+
+    fn complete<'py>(&self, py: Python<'py>, result: Option<Vec<u8>>) -> PyResult<Bound<'py, PyAny>> {
+        match self.take()? {
+            Held::Memory(claim) if result.is_none() => raise(claim.complete()).map(|()| py.None().into_bound(py)),
+            Held::Memory(_) => Err(PyTypeError::new_err("got a result, which only an engine with a store keeps")),
+            Held::Stored(claim) => self.calls.call(py, async move {
+                let completed = match result {
+                    None => claim.complete().await,
+                    Some(result) => claim.complete_with(result).await,
+                };
+                answer(completed.map_err(NotCompleted::into_error), |py, ()| Ok(py.None()))
+            }),
+        }
+    }
+
+    fn release<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.take()? {
+            Held::Memory(claim) => raise(claim.release()).map(|()| py.None().into_bound(py)),
+            Held::Stored(claim) => {
+                self.calls.call(py, async move { answer(claim.release().await, |py, ()| Ok(py.None())) })
+            }
+        }
+    }
+
+    fn fail<'py>(&self, py: Python<'py>, retry_after: Seconds) -> PyResult<Bound<'py, PyAny>> {
+        match self.take()? {
+            Held::Memory(claim) => raise(claim.fail(retry_after.0)).map(|()| py.None().into_bound(py)),
+            Held::Stored(claim) => {
+                self.calls.call(py, async move { answer(claim.fail(retry_after.0).await, |py, ()| Ok(py.None())) })
+            }
+        }
+    }
+
+    fn renew<'py>(&self, py: Python<'py>, lease: Seconds) -> PyResult<Bound<'py, PyAny>> {
+        let (place, lease) = (Arc::clone(&self.held), lease.0);
+        let put_back = move |held| *place.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(held);
+        match self.take()? {
+            Held::Memory(mut claim) => {
+                let renewed = claim.renew(lease);
+                put_back(Held::Memory(claim));
+                raise(renewed).map(|()| py.None().into_bound(py))
+            }
+            Held::Stored(mut claim) => self.calls.call(py, async move {
+                let renewed = claim.renew(lease).await;
+                put_back(Held::Stored(claim));
+                answer(renewed, |py, ()| Ok(py.None()))
+            }),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Whole columns of ids, which are read where they are: of Arrow by its PyCapsule interface, which
+//! pandas, Polars, DuckDB and pyarrow have, and of NumPy by its array interface.
+
+use crate::id::{Id, IntId};
+use arrow_array::cast::AsArray;
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow_array::ffi_stream::ArrayStreamReader;
+use arrow_array::{Array, ArrayRef, downcast_integer_array, make_array};
+use arrow_schema::{ArrowError, DataType};
+use hapax::{Dedup, Int, Prepared, seam};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyList, PyString, PyTuple};
+
+/// A batch of ids that is complete: no id in it can be refused any more.
+pub enum Batch {
+    Digests(Vec<Prepared>),
+    Arrow(Vec<ArrayRef>),
+    Numpy(Numpy),
+}
+
+/// A column of integers of 64 bits, and the array that keeps it.
+pub struct Numpy {
+    _owner: Py<PyAny>,
+    data: usize,
+    len: usize,
+    stride: isize,
+    is_signed: bool,
+}
+
+/// The number of digests that are made at a time: they stay in the processor's cache.
+const AT_ONCE: usize = 512;
+
+impl Batch {
+    pub fn of(dedup: &Dedup, ids: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if ids.is_instance_of::<PyString>() || ids.is_instance_of::<PyBytes>() {
+            return Err(PyTypeError::new_err("expected several ids, got one: pass it to `check`, or in a list"));
+        }
+        if ids.is_instance_of::<PyList>() || ids.is_instance_of::<PyTuple>() {
+            return Self::of_items(dedup, ids);
+        }
+        if ids.hasattr("__arrow_c_stream__")? {
+            let capsule = ids.call_method0("__arrow_c_stream__")?.cast_into::<PyCapsule>()?;
+            let stream = capsule.pointer_checked(Some(c"arrow_array_stream"))?.as_ptr().cast();
+            // SAFETY: a capsule of this name has a stream, which this takes out of it.
+            let chunks =
+                unsafe { ArrayStreamReader::from_raw(stream) }.and_then(Iterator::collect::<Result<Vec<_>, _>>);
+            return Self::of_arrow(chunks);
+        }
+        if ids.hasattr("__arrow_c_array__")? {
+            let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
+                ids.call_method0("__arrow_c_array__")?.extract()?;
+            let schema = schema.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_schema"))?.as_ptr();
+            let array = array.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_array"))?.as_ptr();
+            // SAFETY: capsules of these names have a schema and an array, which this takes out of them.
+            let chunk = unsafe {
+                let schema = FFI_ArrowSchema::from_raw(schema.cast());
+                from_ffi(FFI_ArrowArray::from_raw(array.cast()), &schema)
+            };
+            return Self::of_arrow(chunk.map(|chunk| vec![make_array(chunk)]));
+        }
+        if ids.hasattr("__array_interface__")? {
+            return Self::of_numpy(dedup, ids);
+        }
+        if ids.hasattr("__array__")? {
+            return Self::of_numpy(dedup, &ids.call_method0("__array__")?);
+        }
+        Self::of_items(dedup, ids)
+    }
+
+    fn of_items(dedup: &Dedup, ids: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let digest = |id: PyResult<Bound<'_, PyAny>>| Ok(seam::digested(dedup, Id::of(&id?)?));
+        ids.try_iter()?.map(digest).collect::<PyResult<_>>().map(Batch::Digests)
+    }
+
+    fn of_arrow(chunks: Result<Vec<ArrayRef>, ArrowError>) -> PyResult<Self> {
+        let chunks = chunks.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        chunks.into_iter().map(column).collect::<PyResult<_>>().map(Batch::Arrow)
+    }
+
+    fn of_numpy(dedup: &Dedup, ids: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let interface = ids.getattr("__array_interface__")?;
+        let [len] = interface.get_item("shape")?.extract::<Vec<usize>>()?[..] else {
+            return Err(PyValueError::new_err("expected a column: an array of one dimension"));
+        };
+        let typestr: String = interface.get_item("typestr")?.extract()?;
+        match (typestr.as_str(), &typestr[1..2]) {
+            ("<i8" | "<u8", _) => {}
+            (_, "i" | "u") => {
+                return Self::of_numpy(dedup, &ids.call_method1("astype", (format!("<{}8", &typestr[1..2]),))?);
+            }
+            (_, "O" | "S" | "U" | "V") => return Self::of_items(dedup, &ids.call_method0("tolist")?),
+            _ => {
+                let text = format!("expected a column of integers, text or bytes; got the type {typestr}");
+                return Err(PyTypeError::new_err(text));
+            }
+        }
+        let (data, _): (usize, bool) = interface.get_item("data")?.extract()?;
+        let stride = interface.get_item("strides")?.extract::<Option<(isize,)>>()?.map_or(8, |(stride,)| stride);
+        Ok(Batch::Numpy(Numpy { _owner: ids.clone().unbind(), data, len, stride, is_signed: typestr == "<i8" }))
+    }
+
+    pub fn len(&self) -> usize {
+        match self {
+            Batch::Digests(digests) => digests.len(),
+            Batch::Arrow(chunks) => chunks.iter().map(|chunk| chunk.len()).sum(),
+            Batch::Numpy(column) => column.len,
+        }
+    }
+
+    /// Calls `sink` with the digests of all ids, in order, some at a time.
+    pub fn digests(&self, dedup: &Dedup, sink: &mut dyn FnMut(&[Prepared])) {
+        match self {
+            Batch::Digests(digests) => sink(digests),
+            Batch::Arrow(chunks) => chunks.iter().for_each(|chunk| arrow_digests(dedup, chunk, sink)),
+            Batch::Numpy(column) => column.digests(dedup, sink),
+        }
+    }
+}
+
+fn feed<I: hapax::Id>(dedup: &Dedup, ids: impl Iterator<Item = I>, sink: &mut dyn FnMut(&[Prepared])) {
+    let (mut ids, mut digests) = (ids.fuse(), Vec::with_capacity(AT_ONCE));
+    loop {
+        digests.clear();
+        digests.extend(ids.by_ref().take(AT_ONCE).map(|id| seam::digested(dedup, id)));
+        if digests.is_empty() {
+            return;
+        }
+        sink(&digests);
+    }
+}
+
+/// Returns a column whose every value is an id, or an error.
+fn column(array: ArrayRef) -> PyResult<ArrayRef> {
+    let nulls = array.logical_null_count();
+    if nulls > 0 {
+        return Err(PyValueError::new_err(format!("expected an id in each row, got {nulls} rows without one")));
+    }
+    let array = match array.as_struct_opt() {
+        Some(table) if table.num_columns() == 1 => return column(table.column(0).clone()),
+        _ => array,
+    };
+    let values = array.as_any_dictionary_opt().map_or(array.data_type(), |dictionary| dictionary.values().data_type());
+    if values.is_integer() || is_bytes(values) {
+        return Ok(array);
+    }
+    Err(PyTypeError::new_err(format!("expected one column of integers, text or bytes; got the type {values}")))
+}
+
+fn is_bytes(values: &DataType) -> bool {
+    use DataType::*;
+    matches!(values, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
+}
+
+fn arrow_digests(dedup: &Dedup, array: &dyn Array, sink: &mut dyn FnMut(&[Prepared])) {
+    macro_rules! values {
+        ($values:expr) => {{
+            let values = $values;
+            feed(dedup, (0..values.len()).map(|i| values.value(i)), sink)
+        }};
+    }
+    if let Some(dictionary) = array.as_any_dictionary_opt() {
+        let mut values = Vec::with_capacity(dictionary.values().len());
+        arrow_digests(dedup, dictionary.values(), &mut |digests| values.extend_from_slice(digests));
+        let keys = dictionary.normalized_keys();
+        return feed(dedup, keys.into_iter().map(|key| values[key]), sink);
+    }
+    downcast_integer_array!(
+        array => match array.data_type() {
+            DataType::UInt64 => ints(dedup, array.values().iter().map(|&int| int as u64), sink),
+            _ => feed(dedup, array.values().iter().map(|&int| Int::from(int as i64)), sink),
+        },
+        DataType::Utf8 => values!(array.as_string::<i32>()),
+        DataType::LargeUtf8 => values!(array.as_string::<i64>()),
+        DataType::Utf8View => values!(array.as_string_view()),
+        DataType::Binary => values!(array.as_binary::<i32>()),
+        DataType::LargeBinary => values!(array.as_binary::<i64>()),
+        DataType::BinaryView => values!(array.as_binary_view()),
+        DataType::FixedSizeBinary(_) => values!(array.as_fixed_size_binary()),
+        other => unreachable!("columns of {other} are refused"),
+    )
+}
+
+/// Integers of 64 bits without a sign, which are mostly small enough to have one.
+fn ints(dedup: &Dedup, ints: impl Iterator<Item = u64> + Clone, sink: &mut dyn FnMut(&[Prepared])) {
+    if ints.clone().all(|int| i64::try_from(int).is_ok()) {
+        return feed(dedup, ints.map(Int::from), sink);
+    }
+    feed(dedup, ints.map(|int| IntId::from(i128::from(int))), sink)
+}
+
+impl Numpy {
+    fn digests(&self, dedup: &Dedup, sink: &mut dyn FnMut(&[Prepared])) {
+        let address = |i: usize| self.data.wrapping_add_signed(i as isize * self.stride);
+        // SAFETY: the array, which is kept, has as many integers there, in any alignment.
+        let item = |i| unsafe { std::ptr::with_exposed_provenance::<u64>(address(i)).read_unaligned() };
+        if self.is_signed {
+            return feed(dedup, (0..self.len).map(|i| Int::from(item(i))), sink);
+        }
+        ints(dedup, (0..self.len).map(item), sink)
+    }
+}

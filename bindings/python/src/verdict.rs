@@ -1,0 +1,29 @@
+//! Verdicts as Python's objects.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict};
+
+/// Returns a verdict as Python's object: there is one of each.
+pub fn object(py: Python<'_>, verdict: hapax::Verdict) -> PyResult<Py<PyAny>> {
+    static MADE: [PyOnceLock<Py<PyAny>>; 256] = [const { PyOnceLock::new() }; 256];
+    let make = || {
+        let is = [verdict.is_fresh(), verdict.is_duplicate(), verdict.is_in_progress(), verdict.is_refused()];
+        let (outcome, tier) = (verdict.outcome().to_string(), verdict.tier().to_string());
+        let class = py.import("hapax._answers")?.getattr("Verdict")?;
+        Ok::<_, PyErr>(class.call1((verdict.to_string(), outcome, tier, verdict.is_certain(), is))?.unbind())
+    };
+    MADE[verdict.index()].get_or_try_init(py, make).map(|object| object.clone_ref(py))
+}
+
+/// Returns the verdicts of a batch: a byte for each, and the object that each byte stands for.
+pub fn objects<'py>(py: Python<'py>, verdicts: &[hapax::Verdict]) -> PyResult<Bound<'py, PyAny>> {
+    let bytes: Vec<u8> = verdicts.iter().map(|verdict| verdict.index() as u8).collect();
+    let (table, mut seen) = (PyDict::new(py), [false; 256]);
+    for verdict in verdicts {
+        if !std::mem::replace(&mut seen[verdict.index()], true) {
+            table.set_item(verdict.index(), object(py, *verdict)?)?;
+        }
+    }
+    py.import("hapax._answers")?.getattr("Verdicts")?.call1((PyBytes::new(py, &bytes), table))
+}
