@@ -96,19 +96,20 @@ impl<const GROWN: bool> Checks<Remembered<GROWN>> for Engine {
         // The memory of both tiers is asked for at the same time.
         if GROWN {
             self.window.prefetch(asked.id);
-        } else {
+        } else if self.window.is_first_alone() {
             self.window.prefetch_first(asked.id);
+        } else {
+            return self.check_grown(asked);
         }
         let look = history.look(asked.id);
-        if look.seen {
-            return self.end_known_check(history, asked);
-        }
-        match self.window.check_shortly::<GROWN>(looks, asked) {
+        // What the history may have seen is not inserted here: most of it is in the window.
+        match self.window.check_shortly::<GROWN>(looks, asked, !look.seen) {
             Short::Fresh if !self.claims.are_used() => {
                 history.insert_looked(&look, history.tick(self.window.no_earlier(asked.at.time)));
                 self.counters.add_one(FRESH_BY_HISTORY)
             }
-            Short::Elsewhere if !GROWN => self.check_grown(asked),
+            Short::Duplicate if self.is_look_enough() => self.counters.add_one(DUPLICATE),
+            _ if look.seen => self.end_known_check(history, asked),
             short => self.end_remembered_check(short, asked),
         }
     }
@@ -123,7 +124,7 @@ impl<const GROWN: bool> Checks<Plain<GROWN>> for Engine {
         if self.claims.are_used() {
             return self.check_at_length(asked);
         }
-        let verdict = match self.window.check_shortly::<GROWN>(looks, asked) {
+        let verdict = match self.window.check_shortly::<GROWN>(looks, asked, true) {
             Short::Fresh if self.claims.are_used() => return self.end_check(Outcome::Fresh, asked),
             Short::Fresh => FRESH_BY_WINDOW,
             Short::Duplicate if self.refresh_on_duplicate => return self.check_at_length(asked),

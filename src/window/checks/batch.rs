@@ -174,7 +174,7 @@ impl Chunk {
             }
             let id = place(i);
             let ready = memory.is_ready(id.bucket, moment);
-            let view = memory.view(id.bucket, id.tag.at_home(), moment);
+            let (view, _) = memory.view_with_head(id.bucket, id.tag.at_home(), moment);
             seen.insert_if(i, ready & view.hit);
             undecided.insert_if(i, !ready | (view.spilled & !view.hit));
         }
@@ -321,17 +321,19 @@ fn look<M: BucketMemory>(memory: &M, id: Place, moment: &Moment) -> Look {
     }
 }
 
-/// Checks one id, if a look and a compare-and-swap decide: fresh, or there. If not, nothing has
-/// changed. It calls nothing, so that the processor's registers suffice.
+/// Checks one id, if a look and, where it may be inserted, a compare-and-swap decide: fresh, or
+/// there. If not, nothing has changed. It calls nothing, so that the processor's registers suffice.
 #[inline(always)]
-pub(crate) fn check_shortly<M: BucketMemory>(memory: &M, id: Place, tick: Tick) -> Option<Outcome> {
+pub(crate) fn check_shortly<M: BucketMemory>(memory: &M, id: Place, tick: Tick, may_insert: bool) -> Option<Outcome> {
     let moment = &memory.moment(tick);
     // Read before the slots: once swept, they stay unambiguous.
     if !memory.is_ready(id.bucket, moment) {
         return None;
     }
     match memory.glance(id.bucket, id.tag.at_home(), moment) {
-        Glance::Absent(slot, old) if !old.keep(moment) && !memory.overtaken(moment) && obeys(Rule::Ring) => {
+        Glance::Absent(slot, old)
+            if may_insert && !old.keep(moment) && !memory.overtaken(moment) && obeys(Rule::Ring) =>
+        {
             Insertion { slot, old }.commit(memory, id, moment).then_some(Outcome::Fresh)
         }
         Glance::Hit => Some(Outcome::Duplicate),
