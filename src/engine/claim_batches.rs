@@ -58,28 +58,24 @@ impl Engine {
             });
         }
         self.claims.note_use();
-        let done = &At(self, at);
-        self.in_chunks(
-            |i| ids[i],
-            order,
-            |locked, chunk, part, ahead| {
-                locked.announce(chunk.digests());
-                let seen = self.window.seen_chunk(chunk, at);
-                locked.each(part, |k, i, map| {
-                    // The memory is asked for here rather than while looking at the window, since this
-                    // code has other work to do while the memory is on its way.
-                    if k % FEW == 0 {
-                        ahead();
-                    }
-                    let request = request(chunk.digest(k));
-                    let is_done = || seen.contains(k) || self.has_left_for_segments(request.id, at, before);
-                    let begun = map.attempt(&request, || done.now(), is_done);
-                    map.settle(&request, begun, done);
-                    map.count(begun);
-                    tried[i] = begun.into();
-                });
-            },
-        );
+        let (done, id) = (&At(self, at), |i: usize| ids[i]);
+        self.in_chunks(id, order, |locked, chunk, part, ahead| {
+            locked.announce(chunk.digests());
+            let seen = self.window.seen_chunk(chunk, at);
+            locked.each(part, |k, i, map| {
+                // The memory is asked for here rather than while looking at the window, since this
+                // code has other work to do while the memory is on its way.
+                if k % FEW == 0 {
+                    ahead();
+                }
+                let request = request(chunk.digest(k));
+                let is_done = || seen.contains(k) || self.has_left_for_segments(request.id, at, before);
+                let begun = map.attempt(&request, || done.now(), is_done);
+                map.settle(&request, begun, done);
+                map.count(begun);
+                tried[i] = begun.into();
+            });
+        });
         tried
     }
 
@@ -94,35 +90,32 @@ impl Engine {
         let done = &At(self, at);
         let is_told = self.history.is_some() || self.journal.is_some();
         let mut fingerprinted = [None; CHUNK];
-        self.in_chunks(
-            |i| claims[i].0,
-            order,
-            |locked, chunk, part, ahead| {
-                let (mut held, mut concerned) = (IdSet::EMPTY, IdSet::EMPTY);
-                locked.each(part, |k, i, map| {
-                    let (id, token) = claims[i];
-                    if let Some(with_fingerprint) = map.complete(id, token) {
-                        held.insert(k);
-                        concerned.insert_if(k, is_told || with_fingerprint.is_some() || map.keeps_more());
-                        fingerprinted[k] = with_fingerprint;
-                        ended[i] = Ended::Held;
-                    }
-                });
-                let until = done.until();
-                let news = self.window.check_chunk(chunk, held, at, ahead).fresh;
-                // That the window was told is all that most completions need.
-                concerned = concerned.union(held.difference(news));
-                if concerned.is_empty() {
-                    return;
+        let id = |i: usize| claims[i].0;
+        self.in_chunks(id, order, |locked, chunk, part, ahead| {
+            let (mut held, mut concerned) = (IdSet::EMPTY, IdSet::EMPTY);
+            locked.each(part, |k, i, map| {
+                let (id, token) = claims[i];
+                if let Some(with_fingerprint) = map.complete(id, token) {
+                    held.insert(k);
+                    concerned.insert_if(k, is_told || with_fingerprint.is_some() || map.keeps_more());
+                    fingerprinted[k] = with_fingerprint;
+                    ended[i] = Ended::Held;
                 }
-                locked.each(part, |k, _, map| {
-                    if concerned.contains(k) {
-                        let insertion = Insertion { is_news: news.contains(k), until };
-                        map.done(chunk.digest(k), fingerprinted[k], insertion, done);
-                    }
-                });
-            },
-        );
+            });
+            let until = done.until();
+            let news = self.window.check_chunk(chunk, held, at, ahead).fresh;
+            // That the window was told is all that most completions need.
+            concerned = concerned.union(held.difference(news));
+            if concerned.is_empty() {
+                return;
+            }
+            locked.each(part, |k, _, map| {
+                if concerned.contains(k) {
+                    let insertion = Insertion { is_news: news.contains(k), until };
+                    map.done(chunk.digest(k), fingerprinted[k], insertion, done);
+                }
+            });
+        });
     }
 
     /// Takes sorted ids, of which `id` returns one by its place, through the window in chunks, with

@@ -13,23 +13,6 @@ use std::time::Duration;
 /// The window at one time.
 pub(crate) struct At<'e>(pub(crate) &'e Engine, pub(crate) Reading);
 
-impl At<'_> {
-    /// Tells history and journal that an id is done.
-    #[inline(never)]
-    fn keep_beyond(&self, id: Digest, with_fingerprint: Option<Digest>) {
-        if let Some(history) = &self.0.history {
-            history.insert(id, self.0.window.no_earlier(self.1.time));
-        }
-        if let Some(journal) = &self.0.journal {
-            let at = self.0.stamp(self.1);
-            match with_fingerprint {
-                Some(digest) => journal.fingerprinted(at, id, digest),
-                None => journal.accepted(at, [id]),
-            }
-        }
-    }
-}
-
 impl DoneIds for At<'_> {
     fn contains(&self, id: Digest) -> bool {
         self.0.window.advance(self.1);
@@ -75,10 +58,16 @@ impl DoneIds for At<'_> {
         self.0.window.evicted_live() != 0
     }
 
-    #[inline(always)]
     fn keep(&self, id: Digest, with_fingerprint: Option<Digest>) {
-        if self.0.history.is_some() || self.0.journal.is_some() {
-            self.keep_beyond(id, with_fingerprint);
+        if let Some(history) = &self.0.history {
+            history.insert(id, self.0.window.no_earlier(self.1.time));
+        }
+        if let Some(journal) = &self.0.journal {
+            let at = self.0.stamp(self.1);
+            match with_fingerprint {
+                Some(digest) => journal.fingerprinted(at, id, digest),
+                None => journal.accepted(at, [id]),
+            }
         }
     }
 

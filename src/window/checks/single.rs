@@ -37,10 +37,9 @@ impl Window {
     }
 
     /// Checks a digest, if a short look decides: at the first table, if that is the only one; or,
-    /// if the window has `GROWN`, at the only one. One that `may_insert` forbids is only looked
-    /// for.
+    /// if the window has `GROWN`, at the only one. Without `insert`, it is only looked for.
     #[inline(always)]
-    pub(crate) fn check_shortly<const GROWN: bool>(&self, looks: impl Looks, asked: &Asked, may_insert: bool) -> Short {
+    pub(crate) fn check_shortly<const GROWN: bool>(&self, looks: impl Looks, asked: &Asked, insert: bool) -> Short {
         let tables = self.to_write();
         // Most windows never have another table. The address of the first depends on nothing that
         // must be read first, and a prefetch, unlike a load, does not wait for the locked
@@ -55,9 +54,9 @@ impl Window {
         }
         let tick = tables.shared.agreed();
         if GROWN {
-            tables.check_newest_shortly(|newest| looks.memory(newest), asked.id, tick, may_insert)
+            tables.check_newest_shortly(|newest| looks.memory(newest), asked.id, tick, insert)
         } else {
-            tables.check_shortly(&looks.memory(first), id, tick, may_insert)
+            tables.check_shortly(&looks.memory(first), id, tick, insert)
         }
     }
 
