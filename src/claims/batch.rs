@@ -30,15 +30,13 @@ impl<'c> Locked<'c> {
     }
 
     /// Locks the shards of sorted ids.
-    pub(crate) fn lock(&mut self, ids: &[Digest], part: &[u16]) {
+    pub(crate) fn lock(&mut self, ids: &[Digest]) {
         // In one order, so that two batches never wait for each other.
         debug_assert!(self.shards.is_empty());
-        debug_assert!(part.is_sorted_by_key(|&i| Claims::shard_of(ids[usize::from(i)])));
+        debug_assert!(ids.is_sorted_by_key(|id| Claims::shard_of(*id)));
         let mut start = 0;
-        for run in
-            part.chunk_by(|&a, &b| Claims::shard_of(ids[usize::from(a)]) == Claims::shard_of(ids[usize::from(b)]))
-        {
-            let shard = self.claims.shard(ids[usize::from(run[0])]);
+        for run in ids.chunk_by(|a, b| Claims::shard_of(*a) == Claims::shard_of(*b)) {
+            let shard = self.claims.shard(run[0]);
             self.shards.push(LockedShard { shard, map: shard.lock(), ids: start..start + run.len() });
             start += run.len();
         }
@@ -46,9 +44,9 @@ impl<'c> Locked<'c> {
 
     /// Announces attempts for all ids, which are about to look at the window.
     #[inline(always)]
-    pub(crate) fn announce(&self, ids: &[Digest], part: &[u16]) {
+    pub(crate) fn announce(&self, ids: &[Digest]) {
         for locked in &self.shards {
-            part[locked.ids.clone()].iter().for_each(|&i| locked.shard.announce(ids[usize::from(i)]));
+            ids[locked.ids.clone()].iter().for_each(|id| locked.shard.announce(*id));
         }
         Shard::after_announcing();
     }
@@ -57,8 +55,8 @@ impl<'c> Locked<'c> {
     #[inline(always)]
     pub(crate) fn each(&mut self, part: &[u16], mut call: impl FnMut(usize, usize, &mut Map)) {
         for LockedShard { map, ids, .. } in &mut self.shards {
-            for k in ids.clone() {
-                call(k, usize::from(part[k]), map);
+            for (k, i) in ids.clone().zip(&part[ids.clone()]) {
+                call(k, usize::from(*i), map);
             }
         }
     }
@@ -70,17 +68,17 @@ impl<'c> Locked<'c> {
 
 /// Sorts the places of ids by shard; equal ids stay in order.
 #[expect(clippy::cast_possible_truncation, reason = "a block has 1,024 ids")]
-pub(crate) fn sort_by_shard(ids: &[Digest], order: &mut Vec<u16>) {
+pub(crate) fn sort_by_shard(ids: impl ExactSizeIterator<Item = Digest> + Clone, order: &mut Vec<u16>) {
     debug_assert!(ids.len() <= usize::from(u16::MAX));
+    order.resize(ids.len(), 0);
     let mut next = [0_u16; SHARDS];
-    ids.iter().for_each(|id| next[Claims::shard_of(*id)] += 1);
+    ids.clone().for_each(|id| next[Claims::shard_of(id)] += 1);
     let mut sum = 0;
     for place in &mut next {
         sum += std::mem::replace(place, sum);
     }
-    order.resize(ids.len(), 0);
-    for (i, id) in ids.iter().enumerate() {
-        let place = &mut next[Claims::shard_of(*id)];
+    for (i, id) in ids.enumerate() {
+        let place = &mut next[Claims::shard_of(id)];
         order[usize::from(*place)] = i as u16;
         *place += 1;
     }
@@ -95,7 +93,7 @@ mod tests {
         let digester = crate::digest::Digester::with_seed(5);
         let ids: Vec<_> = (0..1_000).map(|i| digester.digest([(i % 250) as u8])).collect();
         let mut order = Vec::new();
-        sort_by_shard(&ids, &mut order);
+        sort_by_shard(ids.iter().copied(), &mut order);
         let mut expected: Vec<u16> = (0..1_000).collect();
         expected.sort_by_key(|&i| Claims::shard_of(ids[usize::from(i)]));
         assert_eq!(order, expected);

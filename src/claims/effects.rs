@@ -35,7 +35,13 @@ impl Map {
             None => drop(self.fingerprints.remove(id, || done.now())),
         }
         done.keep(id, with_fingerprint);
-        self.stats.completed += 1;
+    }
+
+    /// Returns true if something is kept beside the ids in flight, of this id perhaps: then
+    /// [`done`](Self::done) is to be called, whatever the window said.
+    #[inline(always)]
+    pub(crate) fn keeps_more(&self) -> bool {
+        self.tombstones.len() + self.fingerprints.len() > 0
     }
 
     /// Applies the consequences of an attempt.

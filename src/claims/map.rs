@@ -223,8 +223,17 @@ impl Map {
         self.entries.get(&Name::of(id)).is_some_and(|entry| now < entry.until)
     }
 
+    /// Ends a claim whose id is done, as [`end`](Self::end) does.
+    #[inline(always)]
+    pub(crate) fn complete(&mut self, id: Digest, token: u64) -> Option<Option<Digest>> {
+        let with_fingerprint = self.end(id, token)?;
+        self.stats.completed += 1;
+        Some(with_fingerprint)
+    }
+
     /// Ends a claim. Returns the digest of its id together with the fingerprint, if the token held.
-    pub(crate) fn end(&mut self, id: Digest, token: u64) -> Option<Option<Digest>> {
+    #[inline(always)]
+    pub(super) fn end(&mut self, id: Digest, token: u64) -> Option<Option<Digest>> {
         match self.entries.entry(Name::of(id)) {
             Place::Occupied(place) if place.get().is_of(token) => Some(place.remove().with_fingerprint.map(|id| *id)),
             _ => {

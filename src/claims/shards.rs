@@ -266,7 +266,7 @@ impl Claims {
     pub(crate) fn complete(&self, id: Digest, token: u64, done: &impl DoneIds) -> Ended {
         let shard = self.shard(id);
         let mut map = shard.lock();
-        let Some(with_fingerprint) = map.end(id, token) else {
+        let Some(with_fingerprint) = map.complete(id, token) else {
             return Ended::Lost;
         };
         // Read before the insertion, so that a fingerprint is not kept for longer than its id.

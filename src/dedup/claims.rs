@@ -144,10 +144,8 @@ impl Dedup {
                 completing.ended.push(claim.complete());
                 continue;
             }
-            let (id, token) = claim.close();
-            completing.buffers.ids.push(id);
-            completing.buffers.tokens.push(token);
-            if completing.buffers.ids.len() == BLOCK {
+            completing.buffers.claims.push(claim.close());
+            if completing.buffers.claims.len() == BLOCK {
                 completing.complete();
             }
         }
@@ -228,9 +226,8 @@ impl Completing<'_> {
     fn complete(&mut self) {
         let Completing { engine, buffers, ended } = self;
         engine.complete_block(buffers);
-        ended.extend(buffers.tokens.iter().zip(&buffers.ended).map(|(&token, how)| how.result(token)));
-        buffers.ids.clear();
-        buffers.tokens.clear();
+        ended.extend(buffers.claims.iter().zip(&buffers.ended).map(|(&(_, token), how)| how.result(token)));
+        buffers.claims.clear();
     }
 }
 

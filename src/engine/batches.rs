@@ -125,7 +125,7 @@ impl Engine {
             for (few, (now, looks)) in chunk.digests().chunks(FEW).zip(looks.chunks_mut(FEW)).enumerate() {
                 next.stage(&newest, digests.by_ref().take(FEW));
                 if !are_repeated {
-                    known.insert_eight(few, history.look_for_few(now, looks));
+                    known.insert_eight(few, self.look_for_few(history, now, looks));
                 }
             }
             next.ask(&newest);
@@ -150,9 +150,15 @@ impl Engine {
         }
     }
 
+    /// Looks for up to eight digests in the history; returns the set of those that it may have seen.
+    #[inline(never)]
+    fn look_for_few(&self, history: &HistoryTier, digests: &[Digest], looks: &mut [Look]) -> u8 {
+        self.window.kernel().call(|| history.look_for_few(digests, looks))
+    }
+
     /// Returns true if a look at the window that finds an id there is all that a check does.
     #[inline(always)]
-    fn is_look_enough(&self) -> bool {
+    pub(super) fn is_look_enough(&self) -> bool {
         !self.refresh_on_duplicate && !self.claims.are_used()
     }
 

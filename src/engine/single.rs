@@ -6,7 +6,7 @@ use super::{DUPLICATE, Engine, FRESH_BY_HISTORY, FRESH_BY_WINDOW, verdict};
 use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::history::HistoryTier;
-use crate::window::{Asked, Checks, Looks, Roster, Short};
+use crate::window::{Asked, Checks, Looks, Short};
 use crate::{Outcome, Verdict};
 
 impl Engine {
@@ -35,26 +35,7 @@ impl Engine {
     /// Checks one id, in all cases but that of a journal.
     #[inline(never)]
     fn check_at_length(&self, asked: &Asked) -> Verdict {
-        if self.history.is_some() || self.claims.are_used() {
-            return self.counters.add_one(self.ask_tiers(asked.id, asked.at));
-        }
-        // (Otherwise a short look has not decided.)
-        self.end_check(self.window.check_at_length(asked), asked)
-    }
-
-    /// Ends the check of an id that the window has answered, if there are claims by now.
-    #[inline(never)]
-    fn end_check(&self, outcome: Outcome, &Asked { id: digest, at }: &Asked) -> Verdict {
-        let verdict = verdict(self.respect_claims(digest, outcome, at), FRESH_BY_WINDOW);
-        self.counters.add_one(verdict)
-    }
-
-    /// Ends the check of an id that was inserted into a table that was not the newest any more.
-    #[cold]
-    #[inline(never)]
-    fn end_late_check(&self, digest: Digest, roster: Roster, tick: u64) -> Verdict {
-        let (outcome, at) = self.window.check_late(digest, roster, tick);
-        self.end_check(outcome, &Asked { id: digest, at })
+        self.counters.add_one(self.ask_tiers(asked.id, asked.at))
     }
 
     /// Ends the check of an id that the history may have.
@@ -63,16 +44,19 @@ impl Engine {
         self.counters.add_one(self.check_known(history, id, at))
     }
 
-    /// Ends the check of an id that the history does not have, in all cases.
+    /// Ends the check of an id that the history, if there is one, does not have, in all cases.
     #[inline(never)]
-    fn end_remembered_check(&self, short: Short, asked: &Asked) -> Verdict {
+    fn end_check(&self, short: Short, asked: &Asked) -> Verdict {
         let (outcome, at) = match short {
             Short::Late(roster, tick) => self.window.check_late(asked.id, roster, tick),
             Short::Fresh => (Outcome::Fresh, asked.at),
             Short::Duplicate | Short::Undecided | Short::Elsewhere => (self.window.check_at_length(asked), asked.at),
         };
         let outcome = self.respect_claims(asked.id, outcome, at);
-        if let (Outcome::Fresh, Some(history)) = (outcome, &self.history) {
+        let Some(history) = &self.history else {
+            return self.counters.add_one(verdict(outcome, FRESH_BY_WINDOW));
+        };
+        if outcome == Outcome::Fresh {
             history.insert(asked.id, self.window.no_earlier(at.time));
         }
         self.counters.add_one(verdict(outcome, FRESH_BY_HISTORY))
@@ -96,20 +80,21 @@ impl<const GROWN: bool> Checks<Remembered<GROWN>> for Engine {
         // The memory of both tiers is asked for at the same time.
         if GROWN {
             self.window.prefetch(asked.id);
-        } else {
+        } else if self.window.is_first_alone() {
             self.window.prefetch_first(asked.id);
+        } else {
+            return self.check_grown(asked);
         }
         let look = history.look(asked.id);
-        if look.seen {
-            return self.end_known_check(history, asked);
-        }
-        match self.window.check_shortly::<GROWN>(looks, asked) {
+        // What the history may have seen is not inserted here: most of it is in the window.
+        match self.window.check_shortly::<GROWN>(looks, asked, !look.seen) {
             Short::Fresh if !self.claims.are_used() => {
                 history.insert_looked(&look, history.tick(self.window.no_earlier(asked.at.time)));
                 self.counters.add_one(FRESH_BY_HISTORY)
             }
-            Short::Elsewhere if !GROWN => self.check_grown(asked),
-            short => self.end_remembered_check(short, asked),
+            Short::Duplicate if self.is_look_enough() => self.counters.add_one(DUPLICATE),
+            _ if look.seen => self.end_known_check(history, asked),
+            short => self.end_check(short, asked),
         }
     }
 }
@@ -123,16 +108,44 @@ impl<const GROWN: bool> Checks<Plain<GROWN>> for Engine {
         if self.claims.are_used() {
             return self.check_at_length(asked);
         }
-        let verdict = match self.window.check_shortly::<GROWN>(looks, asked) {
-            Short::Fresh if self.claims.are_used() => return self.end_check(Outcome::Fresh, asked),
-            Short::Fresh => FRESH_BY_WINDOW,
-            Short::Duplicate if self.refresh_on_duplicate => return self.check_at_length(asked),
-            Short::Duplicate if self.claims.are_used() => return self.end_check(Outcome::Duplicate, asked),
-            Short::Duplicate => DUPLICATE,
+        let verdict = match self.window.check_shortly::<GROWN>(looks, asked, true) {
+            Short::Fresh if !self.claims.are_used() => FRESH_BY_WINDOW,
+            Short::Duplicate if self.is_look_enough() => DUPLICATE,
             Short::Elsewhere if !GROWN => return self.check_grown(asked),
-            Short::Undecided | Short::Elsewhere => return self.check_at_length(asked),
-            Short::Late(roster, tick) => return self.end_late_check(asked.id, roster, tick),
+            short => return self.end_check(short, asked),
         };
         self.counters.add_one(verdict)
+    }
+}
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::{Dedup, History, Unconfirmed};
+    use std::time::Duration;
+
+    /// Returns the verdicts on an id that comes twice, and twice again a window later.
+    fn verdicts(unconfirmed: Unconfirmed) -> ([Verdict; 4], Verdict) {
+        const WINDOW: Duration = Duration::from_secs(100);
+        let history = History { horizon: WINDOW * 10, ids: 1_000, false_positive_rate: 1e-3, unconfirmed };
+        let clock = ManualClock::new();
+        let builder = Dedup::builder().window(WINDOW).capacity(1_000).history(history).seed(5);
+        let dedup = builder.clock(clock.clone()).build().unwrap();
+        let verdicts = [0, 1, 200, 1].map(|seconds| {
+            clock.advance(Duration::from_secs(seconds));
+            dedup.check("id")
+        });
+        let stats = dedup.stats();
+        assert_eq!(stats.fresh + stats.duplicates_by_window + stats.duplicates_by_history, 4, "each is counted once");
+        (verdicts, dedup.engine.unconfirmed())
+    }
+
+    #[test]
+    fn what_only_the_history_has_seen_leaves_no_trace_in_the_window_unless_it_counts_as_fresh() {
+        let (as_duplicates, guess) = verdicts(Unconfirmed::Duplicate);
+        assert_eq!(as_duplicates, [FRESH_BY_HISTORY, DUPLICATE, guess, guess]);
+        let (as_fresh, guess) = verdicts(Unconfirmed::Fresh);
+        assert_eq!(as_fresh, [FRESH_BY_HISTORY, DUPLICATE, guess, DUPLICATE]);
     }
 }

@@ -69,28 +69,26 @@ impl Pattern {
         // product.
         let base = (digest.mark ^ digest.place.rotate_left(32)).wrapping_add(digest.place);
         let random = |i: usize| base.wrapping_mul(ODD[i]) ^ digest.mark.rotate_left(23 * i as u32);
-        (0..W).for_each(|i| self.bits[i] = bits::<B>(random(i)));
+        // (A loop, which is inlined wherever this is, as calls of closures are not.)
+        for (i, bits) in self.bits.iter_mut().enumerate().take(W) {
+            *bits = self::bits::<B>(random(i));
+        }
         if W < WORDS {
             self.pair = pair(digest.mark);
         }
     }
 
-    /// Shows the words that have bits of the pattern, with these bits.
+    /// Returns the words that have bits of the pattern, with these bits.
     #[inline(always)]
-    pub(crate) fn each<const W: usize>(&self, mut show: impl FnMut(usize, u64)) {
+    pub(crate) fn words<const W: usize>(&self) -> impl Iterator<Item = (usize, u64)> {
         const { assert!(W == 2 || W == WORDS) };
-        (0..W).for_each(|i| {
-            let word = if W == WORDS { i } else { usize::from(self.pair[i]) % WORDS };
-            show(word, self.bits[i]);
-        });
+        (0..W).map(|i| (if W == WORDS { i } else { usize::from(self.pair[i]) % WORDS }, self.bits[i]))
     }
 
     /// Returns true if a generation, given its words, has all bits of the pattern.
     #[inline(always)]
     pub(crate) fn is_in<const W: usize>(&self, generation: impl Fn(usize) -> u64) -> bool {
-        let mut missing = 0;
-        self.each::<W>(|word, bits| missing |= bits & !generation(word));
-        missing == 0
+        self.words::<W>().fold(0, |missing, (word, bits)| missing | bits & !generation(word)) == 0
     }
 }
 
@@ -107,7 +105,11 @@ fn pair(mark: u64) -> [u8; 2] {
 /// Returns `B` bits of a word, drawn with replacement.
 #[inline(always)]
 fn bits<const B: u32>(random: u64) -> u64 {
-    (0..B).fold(0, |word, i| word | 1 << (random << (6 * i) >> 58))
+    let mut word = 0;
+    for i in 0..B {
+        word |= 1 << (random << (6 * i) >> 58);
+    }
+    word
 }
 
 #[cfg(test)]
@@ -126,7 +128,7 @@ mod tests {
         let mut uses = [[0_u32; 64]; WORDS];
         for id in 0_u64..40_000 {
             let mut count = 0;
-            pattern::<W, B>(digester.digest(id.to_le_bytes())).each::<W>(|word, bits| {
+            pattern::<W, B>(digester.digest(id.to_le_bytes())).words::<W>().for_each(|(word, bits)| {
                 count += 1;
                 assert!((1..=B).contains(&bits.count_ones()));
                 uses[word].iter_mut().enumerate().for_each(|(i, uses)| *uses += (bits >> i & 1) as u32);
@@ -176,9 +178,9 @@ mod tests {
     fn a_pattern_is_found_among_others_and_only_whole() {
         let pattern = pattern::<2, 4>(Digest::from(0x1234_5678_9abc_def0_u128 << 40));
         let mut words = [0x00ff_0000_ff00_00ff; WORDS];
-        pattern.each::<2>(|i, bits| words[i] |= bits);
+        pattern.words::<2>().for_each(|(i, bits)| words[i] |= bits);
         assert!(pattern.is_in::<2>(|i| words[i]));
-        pattern.each::<2>(|i, bits| {
+        pattern.words::<2>().for_each(|(i, bits)| {
             for bit in (0..64).filter(|bit| bits >> bit & 1 != 0) {
                 assert!(!pattern.is_in::<2>(|j| if i == j { words[j] & !(1 << bit) } else { words[j] }));
             }

@@ -196,7 +196,7 @@ impl HistoryTier {
     pub(crate) fn look(&self, digest: Digest) -> Look {
         let pattern = for_shape!(self.shape, self.pattern(digest));
         let mut look = Look { index: scale(digest.place, self.blocks.len()), pattern, seen: false };
-        look.seen = if self.shape.words == WORDS { self.is_in::<WORDS>(&look) } else { self.is_in::<2>(&look) };
+        look.seen = if self.shape.words == WORDS { self.has::<WORDS>(&look) } else { self.has::<2>(&look) };
         look
     }
 
@@ -208,8 +208,8 @@ impl HistoryTier {
     }
 
     /// Looks for up to eight digests, which is faster than one by one. Returns the set of those
-    /// that may have been seen, a bit each.
-    #[inline(never)]
+    /// that may have been seen, a bit each. (Inlined, so that it may be compiled for vectors.)
+    #[inline(always)]
     pub(crate) fn look_for_few(&self, digests: &[Digest], looks: &mut [Look]) -> u8 {
         debug_assert!(digests.len() <= looks.len() && digests.len() <= 8);
         for_shape!(self.shape, self.look_for_each(digests, looks))
@@ -232,14 +232,19 @@ impl HistoryTier {
         look.seen = self.is_in::<W>(look);
     }
 
+    /// Returns true if a generation has a pattern. Without branches, for many in turn.
     #[inline(always)]
     fn is_in<const W: usize>(&self, look: &Look) -> bool {
-        let block = &self.blocks[look.index];
-        // Relaxed: bits are only compared with bits. A thread that learned of an insertion by other
-        // means than these words has synchronized with it there.
-        let load = |generation: usize, word: usize| block.0[generation][word].load(Ordering::Relaxed);
-        let is_in = |generation: usize| look.pattern.is_in::<W>(|word| load(generation, word));
+        let block = &self.blocks[look.index].0;
+        let is_in = |generation: usize| look.pattern.is_in::<W>(|word| load(&block[generation][word]));
         is_in(0) | is_in(1)
+    }
+
+    /// Returns the same for one pattern: if it is not there, a word of each generation says so.
+    #[inline(always)]
+    fn has<const W: usize>(&self, look: &Look) -> bool {
+        let has = |words: &[AtomicU64; WORDS]| look.pattern.words::<W>().all(|(i, bits)| bits & !load(&words[i]) == 0);
+        self.blocks[look.index].0.iter().any(has)
     }
 
     /// Remembers a digest that was looked for; the time is given as a [`tick`](Self::tick).
@@ -274,9 +279,9 @@ impl HistoryTier {
         let current = self.current(look.index / SHARD_BLOCKS, now);
         let generation = &self.blocks[look.index].0[current];
         // Relaxed: see `look_by`.
-        look.pattern.each::<W>(|word, bits| {
+        for (word, bits) in look.pattern.words::<W>() {
             generation[word].fetch_or(bits, Ordering::Relaxed);
-        });
+        }
     }
 
     /// Asks for the memory that a check of this digest will need, without waiting for it.
@@ -408,6 +413,13 @@ impl HistoryTier {
     pub(crate) fn tick(&self, at: Timestamp) -> u64 {
         (at.as_nanos() / TICK_NANOS).max(1)
     }
+}
+
+/// Loads a word of a block. Relaxed: bits are only compared with bits. A thread that learned of an
+/// insertion by other means than these words has synchronized with it there.
+#[inline(always)]
+fn load(word: &AtomicU64) -> u64 {
+    word.load(Ordering::Relaxed)
 }
 
 impl std::fmt::Debug for HistoryTier {

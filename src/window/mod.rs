@@ -53,7 +53,6 @@ pub(crate) use self::checks::looks::{Asked, Checks, Looks};
 use self::growth::Growth;
 use self::growth::sizes::buckets_for;
 pub(crate) use self::table_set::alone::Short;
-pub(crate) use self::table_set::roster::Roster;
 use self::table_set::table::Table;
 pub(crate) use self::table_set::table::TableMemory;
 use self::table_set::tables::Tables;

@@ -51,7 +51,7 @@ const fn path(name: &'static str, new: u64, way: Way) -> Path {
     Path { name, new, history: false, slides: false, way }
 }
 
-const PATHS: [Path; 12] = [
+const PATHS: [Path; 13] = [
     path("window, batches", 90, Batches),
     path("window, batches, 50 % duplicates", 50, Batches),
     path("window, batches, 99 % duplicates", 1, Batches),
@@ -62,6 +62,7 @@ const PATHS: [Path; 12] = [
     Path { history: true, ..path("window and history, batches", 90, Batches) },
     Path { history: true, ..path("window and history, batches, 99 % duplicates", 1, Batches) },
     Path { history: true, ..path("window and history, one by one", 90, Single) },
+    Path { history: true, ..path("window and history, one by one, 99 % duplicates", 1, Single) },
     path("claimed and completed, batches", 90, Claims(BATCH)),
     path("claimed and completed, batches of 64", 90, Claims(64)),
 ];

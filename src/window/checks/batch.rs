@@ -167,16 +167,20 @@ impl Chunk {
     pub(crate) fn seen_in<M: BucketMemory>(&self, memory: &M, todo: IdSet, tick: Tick, next: Option<&M>) -> IdSet {
         let moment = &memory.moment(tick);
         let place = |i: usize| place(memory, self.digest(i));
-        let (mut seen, mut undecided) = (IdSet::EMPTY, IdSet::EMPTY);
+        let (mut seen, mut undecided, mut ready_until) = (IdSet::EMPTY, IdSet::EMPTY, u64::MAX);
         for i in todo.iter() {
             if let Some(next) = next {
                 self.ask_one_in(next, i);
             }
             let id = place(i);
-            let ready = memory.is_ready(id.bucket, moment);
-            let view = memory.view(id.bucket, id.tag.at_home(), moment);
-            seen.insert_if(i, ready & view.hit);
-            undecided.insert_if(i, !ready | (view.spilled & !view.hit));
+            ready_until = ready_until.min(memory.ready_until(id.bucket));
+            let (view, _) = memory.view_with_head(id.bucket, id.tag.at_home(), moment);
+            seen.insert_if(i, view.hit);
+            undecided.insert_if(i, view.spilled & !view.hit);
+        }
+        if moment.tick.now >= ready_until {
+            // As in a check: some shard must be swept first.
+            (seen, undecided) = (IdSet::EMPTY, todo);
         }
         undecided.iter().for_each(|i| memory.prefetch(place(i).tag.alternate(place(i).bucket, memory.buckets())));
         seen.union(undecided.filter(|i| bucket::contains(memory, place(i), moment)))
@@ -321,17 +325,17 @@ fn look<M: BucketMemory>(memory: &M, id: Place, moment: &Moment) -> Look {
     }
 }
 
-/// Checks one id, if a look and a compare-and-swap decide: fresh, or there. If not, nothing has
-/// changed. It calls nothing, so that the processor's registers suffice.
+/// Checks one id, if a look and, where it may be inserted, a compare-and-swap decide: fresh, or
+/// there. If not, nothing has changed. It calls nothing, so that the processor's registers suffice.
 #[inline(always)]
-pub(crate) fn check_shortly<M: BucketMemory>(memory: &M, id: Place, tick: Tick) -> Option<Outcome> {
+pub(crate) fn check_shortly<M: BucketMemory>(memory: &M, id: Place, tick: Tick, insert: bool) -> Option<Outcome> {
     let moment = &memory.moment(tick);
     // Read before the slots: once swept, they stay unambiguous.
     if !memory.is_ready(id.bucket, moment) {
         return None;
     }
     match memory.glance(id.bucket, id.tag.at_home(), moment) {
-        Glance::Absent(slot, old) if !old.keep(moment) && !memory.overtaken(moment) && obeys(Rule::Ring) => {
+        Glance::Absent(slot, old) if insert && !old.keep(moment) && !memory.overtaken(moment) && obeys(Rule::Ring) => {
             Insertion { slot, old }.commit(memory, id, moment).then_some(Outcome::Fresh)
         }
         Glance::Hit => Some(Outcome::Duplicate),

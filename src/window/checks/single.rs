@@ -30,10 +30,16 @@ impl Window {
         prefetch(first.bucket(place(&first, digest).bucket));
     }
 
-    /// Checks a digest, if a short look decides: at the first table, if that is the only one; or,
-    /// if the window has `GROWN`, at the only one.
+    /// Returns true if the first table is the only one, or was a moment ago.
     #[inline(always)]
-    pub(crate) fn check_shortly<const GROWN: bool>(&self, looks: impl Looks, asked: &Asked) -> Short {
+    pub(crate) fn is_first_alone(&self) -> bool {
+        self.tables().roster().is_first_alone()
+    }
+
+    /// Checks a digest, if a short look decides: at the first table, if that is the only one; or,
+    /// if the window has `GROWN`, at the only one. Without `insert`, it is only looked for.
+    #[inline(always)]
+    pub(crate) fn check_shortly<const GROWN: bool>(&self, looks: impl Looks, asked: &Asked, insert: bool) -> Short {
         let tables = self.to_write();
         // Most windows never have another table. The address of the first depends on nothing that
         // must be read first, and a prefetch, unlike a load, does not wait for the locked
@@ -48,9 +54,9 @@ impl Window {
         }
         let tick = tables.shared.agreed();
         if GROWN {
-            tables.check_newest_shortly(|newest| looks.memory(newest), asked.id, tick)
+            tables.check_newest_shortly(|newest| looks.memory(newest), asked.id, tick, insert)
         } else {
-            tables.check_shortly(&looks.memory(first), id, tick)
+            tables.check_shortly(&looks.memory(first), id, tick, insert)
         }
     }
 
@@ -87,7 +93,7 @@ impl<const GROWN: bool> Checks<Either<GROWN>> for Window {
 
     #[inline(always)]
     fn check_by(&self, looks: impl Looks, asked: &Asked) -> Outcome {
-        match self.check_shortly::<GROWN>(looks, asked) {
+        match self.check_shortly::<GROWN>(looks, asked, true) {
             Short::Fresh => Outcome::Fresh,
             Short::Duplicate if !self.refresh_on_duplicate => Outcome::Duplicate,
             Short::Elsewhere if !GROWN => self.check_grown(asked),

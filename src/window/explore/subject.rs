@@ -92,6 +92,13 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Small<SLOTS, VERSION_BITS> {
         }
     }
 
+    /// Looks for an id, as the check of an id that may not be inserted does.
+    fn contains(&self, id: Id, tick: Tick) -> bool {
+        let (tables, digest) = (&self.tables, self.digest(id));
+        let is_here = self.short_way && tables.is_here_shortly(digest, self.agree(tick));
+        is_here || tables.contains(digest, || self.agree(tick))
+    }
+
     /// Checks an id with a tick from before.
     fn check_late(&self, id: Id, tick: Tick) -> Outcome {
         let late = std::cell::Cell::new(true);
@@ -123,7 +130,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Subject for Small<SLOTS, VERSI
             Op::Check(id, tick) => return u16::from(self.check(*id, *tick) == Outcome::Fresh),
             Op::CheckLate(id, tick) => return u16::from(self.check_late(*id, *tick) == Outcome::Fresh),
             Op::Batch(ids, tick) => return self.check_batch(ids, *tick),
-            Op::Contains(id, tick) => return u16::from(!tables.contains(self.digest(*id), || self.agree(*tick))),
+            Op::Contains(id, tick) => return u16::from(!self.contains(*id, *tick)),
             Op::Forget(id, tick) => drop(tables.forget(self.digest(*id), refresh, || self.agree(*tick))),
             Op::ForgetAll(tick) => tables.forget_all(refresh, || self.agree(*tick)),
             Op::Sweep(bucket, tick) => {

@@ -34,41 +34,48 @@ impl Avx2 {
 ///
 /// The slots are read as if by eight relaxed loads in some order; the caller adds the acquire
 /// fence.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (View, Slot) {
+///
+/// # Safety
+///
+/// The processor has AVX2, and the caller is compiled for it. (Not said by an attribute, since a
+/// function that has one cannot be inlined always.)
+#[inline(always)]
+pub(crate) unsafe fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (View, Slot) {
     const VERSION_MASK: i32 = (1 << VERSION_BITS) - 1;
-    let (low, high) = load(bucket);
-    let zero = _mm256_setzero_si256();
+    // SAFETY: as the caller promises.
+    unsafe {
+        let (low, high) = load(bucket);
+        let zero = _mm256_setzero_si256();
 
-    // All but the tag is in the low halves of the slots, so one register has it for eight: those of
-    // 0, 1, 4, 5, 2, 3, 6 and 7, in this order.
-    let halves = low_halves(low, high);
-    let (base, age_mask) = moment.age_terms();
-    let age = _mm256_and_si256(_mm256_sub_epi32(splat32(base), halves), splat32(age_mask));
-    let younger_than = |limit| _mm256_cmpgt_epi32(splat32(limit), age);
-    let key = splat(key.shifted());
-    let matches = |slots| _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ Key::SHIFT as i32 }>(slots), key);
-    let hit = _mm256_and_si256(low_halves(matches(low), matches(high)), younger_than(moment.limits.live));
-    // Only the top bit of each lane counts: `spilled` and `away` are shifted there.
-    let counts = _mm256_or_si256(_mm256_slli_epi32::<14>(halves), younger_than(moment.limits.carry));
-    let spilled = _mm256_and_si256(_mm256_slli_epi32::<25>(halves), counts);
+        // All but the tag is in the low halves of the slots, so one register has it for eight: those of
+        // 0, 1, 4, 5, 2, 3, 6 and 7, in this order.
+        let halves = low_halves(low, high);
+        let (base, age_mask) = moment.age_terms();
+        let age = _mm256_and_si256(_mm256_sub_epi32(splat32(base), halves), splat32(age_mask));
+        let younger_than = |limit| _mm256_cmpgt_epi32(splat32(limit), age);
+        let key = splat(key.shifted());
+        let matches = |slots| _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ Key::SHIFT as i32 }>(slots), key);
+        let hit = _mm256_and_si256(low_halves(matches(low), matches(high)), younger_than(moment.limits.live));
+        // Only the top bit of each lane counts: `spilled` and `away` are shifted there.
+        let counts = _mm256_or_si256(_mm256_slli_epi32::<14>(halves), younger_than(moment.limits.carry));
+        let spilled = _mm256_and_si256(_mm256_slli_epi32::<25>(halves), counts);
 
-    let first = _mm256_castsi256_si128(low);
-    let in_order = _mm256_permute4x64_epi64::<0b11_01_10_00>(halves);
-    let lag = _mm256_sub_epi32(_mm256_broadcastd_epi32(first), in_order);
-    let lag = _mm256_and_si256(lag, _mm256_set1_epi32(VERSION_MASK));
-    let newest = _mm256_cmpeq_epi32(lag, zero);
+        let first = _mm256_castsi256_si128(low);
+        let in_order = _mm256_permute4x64_epi64::<0b11_01_10_00>(halves);
+        let lag = _mm256_sub_epi32(_mm256_broadcastd_epi32(first), in_order);
+        let lag = _mm256_and_si256(lag, _mm256_set1_epi32(VERSION_MASK));
+        let newest = _mm256_cmpeq_epi32(lag, zero);
 
-    let view = View::new::<SLOTS>(
-        any_top_bit(hit),
-        any_top_bit(spilled),
-        _mm256_movemask_ps(_mm256_castsi256_ps(newest)) as u32,
-        _mm256_testz_si256(lag, _mm256_set1_epi32(VERSION_MASK - 1)) != 0,
-        _mm_cvtsi128_si64(first) as u64 & VERSION_MASK as u64,
-        VERSION_MASK as u64,
-    );
-    (view, Slot(slots_of(low, high).0[view.ring.head]))
+        let view = View::new::<SLOTS>(
+            any_top_bit(hit),
+            any_top_bit(spilled),
+            _mm256_movemask_ps(_mm256_castsi256_ps(newest)) as u32,
+            _mm256_testz_si256(lag, _mm256_set1_epi32(VERSION_MASK - 1)) != 0,
+            _mm_cvtsi128_si64(first) as u64 & VERSION_MASK as u64,
+            VERSION_MASK as u64,
+        );
+        (view, Slot(slots_of(low, high).0[view.ring.head]))
+    }
 }
 
 /// Looks at a bucket for an id that hardly ever is there: one test of a vector tells whether it may
@@ -76,8 +83,7 @@ pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (V
 ///
 /// # Safety
 ///
-/// The processor has AVX2, and the caller is compiled for it. (Not said by an attribute, since a
-/// function that has one cannot be inlined always.)
+/// As of [`view`].
 #[inline(always)]
 pub(crate) unsafe fn glance(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> Glance {
     // SAFETY: as the caller promises.

@@ -21,7 +21,8 @@ pub(crate) trait BucketMemory: Sized {
         self.view_with_head(bucket, key, moment).0
     }
     /// Looks at a bucket in the same way; returns the slot that the view shows at the head of the
-    /// ring, too.
+    /// ring, too. Inlined, so that what is not asked for is not computed; to be called only by what
+    /// is compiled for this memory as a whole.
     fn view_with_head(&self, bucket: usize, key: Key, moment: &Moment) -> (View, Slot);
     /// Looks at a bucket in the same way, for an id that hardly ever is there.
     #[inline(always)]

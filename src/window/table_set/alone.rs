@@ -27,14 +27,15 @@ pub(crate) enum Short {
 
 impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
     /// Checks an id at a tick that callers have agreed on, if the first table is the only one and a
-    /// short look at it decides. `memory` is the first table.
+    /// short look at it decides. `memory` is the first table. Without `insert`, the id is only
+    /// looked for.
     #[inline(always)]
-    pub(crate) fn check_shortly<M: BucketMemory>(&self, memory: &M, id: Place, tick: Tick) -> Short {
+    pub(crate) fn check_shortly<M: BucketMemory>(&self, memory: &M, id: Place, tick: Tick, insert: bool) -> Short {
         let roster = self.roster();
         if !roster.is_first_alone() {
             return Short::Elsewhere;
         }
-        self.check_in(roster, memory, id, tick)
+        self.check_in(roster, memory, id, tick, insert)
     }
 
     /// Checks an id in the same way, if there is one table, whichever.
@@ -44,18 +45,19 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
         looks: impl FnOnce(TableMemory<'a, SLOTS, VERSION_BITS>) -> M,
         id: Digest,
         tick: Tick,
+        insert: bool,
     ) -> Short {
         let roster = self.roster();
         if !roster.is_single() {
             return Short::Undecided;
         }
         let newest = self.memory(roster.newest());
-        self.check_in(roster, &looks(newest), place(&newest, id), tick)
+        self.check_in(roster, &looks(newest), place(&newest, id), tick, insert)
     }
 
     #[inline(always)]
-    fn check_in<M: BucketMemory>(&self, roster: Roster, memory: &M, id: Place, tick: Tick) -> Short {
-        match batch::check_shortly(memory, id, tick) {
+    fn check_in<M: BucketMemory>(&self, roster: Roster, memory: &M, id: Place, tick: Tick, insert: bool) -> Short {
+        match batch::check_shortly(memory, id, tick, insert) {
             Some(Outcome::Fresh) if self.is_current(roster) => Short::Fresh,
             Some(Outcome::Fresh) => Short::Late(roster, tick.pack()),
             Some(_) if self.is_current(roster) => Short::Duplicate,
@@ -89,8 +91,8 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
     #[cfg(modelled)]
     pub(crate) fn check_as_window(&self, id: Digest, refresh: bool, tick: impl Fn() -> Tick) -> Outcome {
         let first = self.first();
-        let short = match self.check_shortly(&first, place(&first, id), tick()) {
-            Short::Elsewhere => self.check_newest_shortly(|newest| newest, id, tick()),
+        let short = match self.check_shortly(&first, place(&first, id), tick(), true) {
+            Short::Elsewhere => self.check_newest_shortly(|newest| newest, id, tick(), true),
             short => short,
         };
         match short {
@@ -103,5 +105,12 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
                 self.check_at_length(id, refresh, tick, |table, id, tick| table.check_thoroughly(id, tick, refresh))
             }
         }
+    }
+
+    /// Returns true if a short look finds an id, which it may not insert.
+    #[cfg(explore)]
+    pub(crate) fn is_here_shortly(&self, id: Digest, tick: Tick) -> bool {
+        let first = self.first();
+        self.check_shortly(&first, place(&first, id), tick, false) == Short::Duplicate
     }
 }

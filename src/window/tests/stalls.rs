@@ -104,7 +104,7 @@ impl BucketMemory for Stalling<'_> {
 /// Checks the id as a window does that has one table.
 fn check_one(memory: &impl BucketMemory, tick: Tick, refresh: bool) -> Result<Outcome, Overtaken> {
     let id = tables::place(memory, digest(MINE));
-    match batch::check_shortly(memory, id, tick).filter(|outcome| *outcome == Outcome::Fresh || !refresh) {
+    match batch::check_shortly(memory, id, tick, true).filter(|outcome| *outcome == Outcome::Fresh || !refresh) {
         Some(outcome) => Ok(outcome),
         None => memory.check_thoroughly(id, tick, refresh),
     }

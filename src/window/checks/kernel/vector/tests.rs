@@ -38,7 +38,8 @@ fn moment(now: u64, kind: u8) -> Moment {
 pub(super) fn agree(vectors: impl Vectors, bucket: &Bucket, key: Key, moment: &Moment, ages: SinceSweep) {
     let slots = bucket.0.each_ref().map(|slot| Slot(slot.load(Ordering::Relaxed)));
     let view = View::of(&slots, key, moment, 63);
-    assert_eq!(vectors.view(&bucket.0, key, moment), (view, slots[view.ring.head]));
+    assert_eq!(vectors.view(&bucket.0, key, moment), view);
+    assert_eq!(vectors.view_with_head(&bucket.0, key, moment), (view, slots[view.ring.head]));
     // An entry that is half alike, or one whose flag has not counted for long.
     let is_alike = |slot: &Slot| (slot.0 ^ key.terms().0) >> 32 == 0 || slot.spilled();
     match (vectors.glance(&bucket.0, key, moment), Glance::of((view, slots[view.ring.head]))) {
