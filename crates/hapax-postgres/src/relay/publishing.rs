@@ -59,10 +59,9 @@ impl Drop for Held {
     }
 }
 
-/// The end of messages that were begun together.
+/// The end of some of the messages that were begun together.
 pub(super) enum Ended {
-    One(Outcome),
-    Many(Vec<Outcome>),
+    Outcomes(Vec<Outcome>),
     /// None was published: the publisher has no batches.
     Unbatched(Vec<OpenRun>),
 }
@@ -108,7 +107,7 @@ impl<P: Publisher> Publishing<P> {
 
     /// Publishes messages of a key one after the other, up to the first that fails. The others are
     /// given back, and so are those for which no time is left.
-    pub(super) async fn singly(&self, mut run: OpenRun) -> Ended {
+    pub(super) async fn singly(&self, mut run: OpenRun) -> Outcome {
         while let Some(claimed) = self.next(&mut run) {
             let began = Instant::now();
             let publishing = attempt::run(self.timeout, async { self.publisher.publish(&claimed.message).await });
@@ -118,7 +117,7 @@ impl<P: Publisher> Publishing<P> {
                 break;
             }
         }
-        Ended::One(self.over(run))
+        self.over(run)
     }
 
     /// Publishes the first messages of these keys at once, then the next of each, and so on.
@@ -128,14 +127,14 @@ impl<P: Publisher> Publishing<P> {
             let head = |run: &usize| self.next(&mut runs[*run]).map(|head| ((*run, head.position), head.message));
             let (tries, messages): (Vec<(usize, i64)>, Vec<Message>) = going.iter().filter_map(head).unzip();
             if messages.is_empty() {
-                return Ended::Many(runs.into_iter().map(|run| self.over(run)).collect());
+                return Ended::Outcomes(runs.into_iter().map(|run| self.over(run)).collect());
             }
             let began = Instant::now();
             let publishing = attempt::limited(self.timeout, async { self.publisher.publish_batch(&messages).await });
             let answers = spans::publishing_batch(&messages, publishing).await;
             if matches!(answers, Ok(None)) && !*self.has_batches.get_or_init(|| false) {
                 for ((run, position), message) in tries.into_iter().zip(messages) {
-                    runs[run].left.push_front(Claimed { position, message, unfit: None });
+                    runs[run].left.push_front(Claimed { position, message, unfit: None, was_lost: false });
                 }
                 return Ended::Unbatched(runs);
             }

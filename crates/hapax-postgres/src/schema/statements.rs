@@ -26,10 +26,16 @@ fn called(tables: &Tables, function: &str, values: usize) -> String {
 
 /// Removes a message that is locked, and writes down what it was: a statement without values, which
 /// is sent together with a commit.
-pub(crate) fn finish(tables: &Tables, position: i64, processor: Option<&str>, is_whole: bool) -> String {
+pub(crate) fn finish(
+    tables: &Tables,
+    position: i64,
+    attempts: u32,
+    processor: Option<&str>,
+    is_whole: bool,
+) -> String {
     let processor = processor.map_or_else(|| "NULL".into(), literal);
     let function = tables.table("inbox_finish");
-    format!("SELECT {function}({position}::pg_catalog.int8, {processor}::pg_catalog.text, {is_whole})")
+    format!("SELECT {function}({position}::pg_catalog.int8, {attempts}, {processor}::pg_catalog.text, {is_whole})")
 }
 
 /// Returns a text as a literal, whatever `standard_conforming_strings` is.
@@ -37,15 +43,19 @@ fn literal(text: &str) -> String {
     format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
-/// Locks a message, if the claim still holds and this attempt was begun: `$1` the position, `$2`
-/// the token, `$3` the number of the attempt. Nobody else takes it until the transaction ends, even
+/// Locks a message, if the claim still holds, and the attempt was begun that had to be: `$1` the
+/// position, `$2` the token, `$3` the number of attempts that are counted, `$4` its key. Nobody else takes it until the transaction ends, even
 /// if its lease does. Returns what names the transaction: its process, and when it began.
-pub(crate) fn lock(tables: &Tables) -> String {
+pub(crate) fn lock(tables: &Tables, has_key: bool) -> String {
     let table = tables.table("inbox");
+    let claim = match has_key {
+        true => format!("{} c WHERE c.name {EQ} m.name AND c.key {EQ} $4 AND c.token {EQ} $2", tables.table("inbox_keys")),
+        false => format!("{} c WHERE c.token {EQ} $2 AND c.name {EQ} m.name AND $4 IS NULL", tables.table("inbox_claims")),
+    };
     format!(
         "SELECT pg_catalog.pg_backend_pid() AS pid, \
-         pg_catalog.date_part('epoch', pg_catalog.now())::pg_catalog.text AS began FROM {table} WHERE position {EQ} $1 AND token {EQ} $2 \
-         AND attempts {EQ} $3 AND dead_at IS NULL FOR UPDATE SKIP LOCKED"
+         pg_catalog.date_part('epoch', pg_catalog.now())::pg_catalog.text AS began FROM {table} m WHERE m.position {EQ} $1 \
+         AND m.attempts {EQ} $3 AND m.dead_at IS NULL AND EXISTS (SELECT FROM {claim}) FOR UPDATE OF m SKIP LOCKED"
     )
 }
 
@@ -71,7 +81,7 @@ mod tests {
     #[test]
     fn a_literal_is_one_whatever_is_in_it() {
         assert_eq!(literal(r"a'b\c"), r"E'a''b\\c'");
-        let sql = finish(&Tables::new("public", "shop").unwrap(), 7, Some("'); DROP TABLE x; --"), true);
-        assert!(sql.ends_with(r"(7::pg_catalog.int8, E'''); DROP TABLE x; --'::pg_catalog.text, true)"), "{sql}");
+        let sql = finish(&Tables::new("public", "shop").unwrap(), 7, 2, Some("'); DROP TABLE x; --"), true);
+        assert!(sql.ends_with(r"(7::pg_catalog.int8, 2, E'''); DROP TABLE x; --'::pg_catalog.text, true)"), "{sql}");
     }
 }

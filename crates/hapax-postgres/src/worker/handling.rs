@@ -1,8 +1,8 @@
 //! One run of messages, by one handler, on a connection of its own.
 //!
-//! Each message takes two transactions: one of ours counts the attempt, and renews the lease once
-//! some of it has passed; that of the handler locks the message, has the effect, and removes the
-//! message.
+//! Each message takes one transaction, which locks the message, has the handler's effect, and removes
+//! the message. Where some of the claim's lease has passed, or a claim of the message was lost, one
+//! of ours comes before it, which renews the lease, and counts the attempt.
 //!
 //! Our limits come before the server's, which are a safety net: a server that ends a transaction
 //! takes the connection with it, and the error of the attempt.
@@ -47,8 +47,7 @@ pub(super) struct Work<H> {
 
 /// The end of a run.
 pub(super) struct Handled {
-    /// The outcome; none if there is nothing to settle.
-    pub outcome: Option<Outcome>,
+    pub outcome: Outcome,
     /// Messages that were begun.
     pub begun: usize,
     /// The error for which the run did not go on, if no message is at fault.
@@ -95,15 +94,14 @@ pub(super) struct Case<'c, H> {
     pub lease: Duration,
     /// The failure with which it is given up, unless somebody is still at work on it.
     pub hopeless: Option<Failed>,
-    /// The statement that counts the attempt, and renews the lease.
-    pub begin: String,
-    pub begins: [Value<'c>; 6],
+    /// The statement that counts the attempt, and renews the lease, where that has to be.
+    pub begin: Option<(String, [Value<'c>; 6])>,
     /// The settings of the transaction: the safety net.
     pub settings: String,
     /// The statement that locks the message, if the attempt was begun, and returns the process that
     /// serves the transaction.
     pub lock: String,
-    pub held: [Value<'c>; 3],
+    pub held: [Value<'c>; 4],
     /// The statement that removes the message, and keeps what is to be kept of it.
     pub remove: String,
 }
@@ -201,11 +199,13 @@ impl<H: Send + Sync + 'static> Work<H> {
         let begun = outcome.fates.len();
         self.meters.happened(Event::Released, kinds[begun..].iter().map(Option::as_deref));
         let is_done = |tried: &Tried| tried.fate == Fate::Done;
-        let is_gone = run.key.is_none() && begun == count && outcome.fates.iter().all(is_done);
+        if begun == count && outcome.fates.iter().all(is_done) {
+            outcome.first = None;
+        }
         // Each was removed together with its effect. If a failover has undone both, it is there
         // again, under the same claim, and is not done.
         outcome.fates.retain(|tried| !is_done(tried));
-        Handled { outcome: (!is_gone).then_some(outcome), begun, error }
+        Handled { outcome, begun, error }
     }
 
     async fn handle_all<S: Session<H>>(
@@ -287,18 +287,25 @@ impl<H: Send + Sync + 'static> Work<H> {
         let net_ms = (self.lease + NET).as_millis();
         let settings =
             format!("SET LOCAL idle_in_transaction_session_timeout = {net_ms}; SET LOCAL statement_timeout = {net_ms}");
-        let attempts = i64::from(claimed.message.attempts) + 1;
+        // An attempt that kills us is counted by nobody. So whatever a worker has lost is counted when
+        // it is begun.
+        let is_late = run.claimed_at.elapsed() >= self.to_settle() / 2;
+        let begin = (claimed.was_lost || is_late).then(|| {
+            let begins = queue::begin(run, claimed.position, self.leased(), self.lease + self.to_settle() / 2);
+            (statements::ask(&self.tables, "inbox_begin", begins.len()), begins)
+        });
+        let counted = i64::from(claimed.message.attempts) + i64::from(begin.is_some());
+        let key = Value::OptionalBytes(run.key.as_deref());
         Case {
             database: &self.database,
             handler: &self.handler,
             message: &claimed.message,
             lease: self.lease,
             hopeless,
-            begin: statements::ask(&self.tables, "inbox_begin", 6),
-            begins: queue::begin(run, claimed.position, self.leased(), self.lease + self.to_settle() / 2),
+            begin,
             settings,
-            lock: statements::lock(&self.tables),
-            held: [Value::Number(claimed.position), Value::Number(run.token), Value::Number(attempts)],
+            lock: statements::lock(&self.tables, run.key.is_some()),
+            held: [Value::Number(claimed.position), Value::Number(run.token), Value::Number(counted), key],
             remove: self.remove(claimed),
         }
     }
@@ -306,7 +313,10 @@ impl<H: Send + Sync + 'static> Work<H> {
     fn remove(&self, claimed: &Claimed) -> String {
         match self.keep.of(&claimed.message) {
             None => statements::remove(&self.tables, claimed.position),
-            Some(is_whole) => statements::finish(&self.tables, claimed.position, self.processor.as_deref(), is_whole),
+            Some(is_whole) => {
+                let attempts = claimed.message.attempts.saturating_add(1);
+                statements::finish(&self.tables, claimed.position, attempts, self.processor.as_deref(), is_whole)
+            }
         }
     }
 

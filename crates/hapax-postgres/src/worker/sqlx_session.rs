@@ -21,8 +21,9 @@ impl<H: SqlxHandler> Session<H> for SqlxSession {
     async fn handle(&mut self, case: &Case<'_, H>) -> Ended {
         let connection = self.held.connection();
         let begun = case.database.in_time("begin", async {
-            let doing = "begin an attempt";
-            sqlx_pool::call_on(connection, &case.database.begin(), doing, &case.begin, &case.begins).await?;
+            if let Some((begin, begins)) = &case.begin {
+                sqlx_pool::call_on(connection, &case.database.begin(), "begin an attempt", begin, begins).await?;
+            }
             let begin = AssertSqlSafe(format!("BEGIN; {}", case.settings));
             let mut tx = connection.begin_with(begin).await.map_err(|error| failed("begin", error))?;
             let rows = rows(&mut *tx, &case.lock, &case.held).await;

@@ -23,7 +23,7 @@ async fn done(place: &Place, client: &Client, name: &str, claimed: &[(i64, Optio
     let sql = format!(
         "SELECT * FROM {}_outbox_settle($1, array_fill(77::bigint, ARRAY[cardinality($1::bigint[])]), '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', \
          array_fill($2::text, ARRAY[cardinality($3::bytea[])]), $3, array_fill(77::bigint, ARRAY[cardinality($3)]), \
-         array_fill(0::float8, ARRAY[cardinality($3)]), 0)",
+         array_fill(0::float8, ARRAY[cardinality($3)]), '{{}}', 0)",
         place.prefix
     );
     assert!(client.query(&sql, &[&positions, &name, &keys]).await.unwrap().is_empty(), "nobody else is at work");
@@ -82,7 +82,7 @@ fn what_is_done_is_removed_without_being_locked_again() {
             }
             let sql = format!(
                 "SELECT * FROM {}_outbox_settle('{{{positions}}}', array_fill(77::bigint, ARRAY[1000]), \
-                 '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{keyed}}', ARRAY[int8send(1)], '{{77}}', '{{0}}', 0)",
+                 '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{keyed}}', ARRAY[int8send(1)], '{{77}}', '{{0}}', '{{}}', 0)",
                 place.prefix
             );
             // One of a claim's keys is enough for all messages that it has found.
@@ -102,10 +102,12 @@ fn a_lease_is_renewed_once_it_has_begun_to_run_out() {
              INSERT INTO {p}_outbox_keys (name, key) VALUES ('keyed', 'k'); \
              INSERT INTO {p}_outbox (name, due_at, id, payload) VALUES ('free', clock_timestamp(), 'f', 'payload')";
         place.execute(&client, filled).await;
-        for (name, key, leases) in [("keyed", "'k'", "outbox_keys"), ("free", "NULL", "outbox")] {
+        for (name, key, leases, until) in
+            [("keyed", "'k'", "outbox_keys", "due_at"), ("free", "NULL", "outbox_claims", "until")]
+        {
             let position = claim(&place, &client, name, 1, 1 << 24).await[0].0;
             let due = format!(
-                "SELECT extract(epoch FROM due_at)::float8 FROM {}_{leases} WHERE name = '{name}'",
+                "SELECT extract(epoch FROM {until})::float8 FROM {}_{leases} WHERE name = '{name}'",
                 place.prefix
             );
             let due = async || client.query_one(&due, &[]).await.unwrap().get::<_, f64>(0);
@@ -125,7 +127,7 @@ fn a_lease_is_renewed_once_it_has_begun_to_run_out() {
             }
             // A claim of a time when the clock was ahead.
             let ahead = format!(
-                "UPDATE {{p}}_{leases} SET due_at = clock_timestamp() + interval '1 hour' WHERE name = '{name}'"
+                "UPDATE {{p}}_{leases} SET {until} = clock_timestamp() + interval '1 hour' WHERE name = '{name}'"
             );
             place.execute(&client, &ahead).await;
             let before = due().await;

@@ -90,9 +90,10 @@ BEGIN
     RETURN QUERY SELECT m.* FROM unnest(_marked, _times, _are_first) m;
 END $$;
 
--- Removes a message that is handled, and writes down what it was; _is_whole: with its content, so
+-- Removes a message that is handled after so many attempts, and writes down what it was; _is_whole: with its content, so
 -- that it can be requeued.
-CREATE OR REPLACE FUNCTION {inbox_finish}(_position bigint, _processor text, _is_whole boolean) RETURNS void
+CREATE OR REPLACE FUNCTION {inbox_finish}(_position bigint, _attempts integer, _processor text, _is_whole boolean)
+RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -104,7 +105,7 @@ BEGIN
         DELETE FROM {inbox} m WHERE m.position = _position RETURNING m.*
     ) INSERT INTO {handled} (
         slot, received_at, attempts, consumer, processor, kind, source, subject, id, key, headers, payload, error, result
-    ) SELECT _slot, g.enqueued_at, g.attempts, g.name, _processor, g.kind, g.source, g.subject, g.id,
+    ) SELECT _slot, g.enqueued_at, _attempts, g.name, _processor, g.kind, g.source, g.subject, g.id,
         CASE WHEN _is_whole THEN g.key END, CASE WHEN _is_whole THEN g.headers END,
         CASE WHEN _is_whole THEN g.payload END, g.error, g.result
     FROM gone g;
