@@ -121,7 +121,7 @@ pub struct Relay {
 
 impl Relay {
     /// Returns a relay of all topics, with connections of these options or of a pool. By default it
-    /// has up to 512 messages in flight, claims up to 16 MiB, lets a publication take 10 seconds,
+    /// has up to 1,024 messages in flight, claims up to 16 MiB, lets a publication take 10 seconds,
     /// and polls every second. It retries until it succeeds, after 200 ms at first and a minute at
     /// last: the message is not at fault if a broker is away.
     pub fn new(database: impl Into<Database>, tables: Tables) -> Self {
@@ -130,7 +130,7 @@ impl Relay {
             tables,
             topic: None,
             retry: Retry::DEFAULT,
-            batch: 512,
+            batch: 1_024,
             bytes: 16 * MIB,
             publish_timeout: Duration::from_secs(10),
             poll: Duration::from_secs(1),
@@ -156,7 +156,8 @@ impl Relay {
     }
 
     /// Sets how many messages are in flight at a time: keys, each with one of its messages, and
-    /// messages without a key. Fewer go easy on a broker; more help where publications take long.
+    /// messages without a key; and how many a batch of a publisher has, of which there are two. Fewer
+    /// go easy on a broker; more help where publications take long.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 //! as there are handlers; one of each, and four. A few seconds a row, with the bytes of WAL that
 //! each side writes for a message.
 
-use super::ours::{self, Batched, Handled, Published};
+use super::ours::{self, Batched, Published};
 use super::place::{Place, Taken};
 use super::rows::{Rows, measured};
 use super::{relay, rivals, worker};

@@ -101,7 +101,14 @@ pub fn fill(table: &str, numbers: u64, keys: Option<u64>) -> String {
 }
 
 /// Publishes `of` at once, and then the next, until it is told to stop.
-pub async fn poll(address: &str, p: &str, of: u64, taken: &Arc<Taken>, takes: Duration, stop: impl Future<Output = ()>) {
+pub async fn poll(
+    address: &str,
+    p: &str,
+    of: u64,
+    taken: &Arc<Taken>,
+    takes: Duration,
+    stop: impl Future<Output = ()>,
+) {
     let mut client = client(address).await;
     let sql = format!("SELECT id, key, payload FROM {p}_plain ORDER BY id LIMIT {of} FOR UPDATE SKIP LOCKED");
     let select = client.prepare(&sql).await.expect("a statement");

@@ -197,20 +197,6 @@ pub(crate) fn runs<'r>(
     Ok(runs)
 }
 
-/// Returns the values of the statement that begins an attempt: it counts the attempt, and renews
-/// its full lease, if less than `enough` is left. It returns one row: the number of attempts now,
-/// or null if somebody else has the message.
-pub(crate) fn begin<'r>(run: &'r Run, position: i64, lease: Duration, enough: Duration) -> [Value<'r>; 6] {
-    [
-        Value::Text(&run.name),
-        Value::OptionalBytes(run.key.as_deref()),
-        Value::Number(position),
-        Value::Number(run.token),
-        Value::Real(micros(lease)),
-        Value::Real(micros(enough)),
-    ]
-}
-
 /// Announces that messages of this name (or of all) are looked for every few milliseconds for this
 /// long, so that transactions that enqueue need not notify.
 pub(crate) async fn awake(

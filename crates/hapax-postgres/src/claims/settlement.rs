@@ -84,22 +84,21 @@ impl Open {
 
     /// Returns the claims of which nothing is left but these outcomes.
     pub(crate) fn over(&self, outcomes: &[Outcome]) -> Vec<i64> {
-        let mut left: HashMap<i64, usize> = HashMap::new();
-        for outcome in outcomes.iter().filter(|outcome| outcome.key.is_none()) {
-            *left.entry(outcome.token).or_default() += 1;
-        }
-        left.into_iter().filter(|(token, count)| self.0.get(token) == Some(count)).map(|(token, _)| token).collect()
+        let mut open = Open(self.0.clone());
+        open.count_down(outcomes.iter());
+        open.0.into_iter().filter(|(_, left)| *left == 0).map(|(token, _)| token).collect()
     }
 
     /// Records outcomes that were settled, except for those that are locked.
     pub(crate) fn settled(&mut self, outcomes: &[Outcome], locked: &[bool]) {
-        for (outcome, _) in outcomes.iter().zip(locked).filter(|(outcome, locked)| outcome.key.is_none() && !**locked) {
-            if let Some(left) = self.0.get_mut(&outcome.token) {
-                *left -= 1;
-                if *left == 0 {
-                    self.0.remove(&outcome.token);
-                }
-            }
+        let settled = outcomes.iter().zip(locked).filter(|(_, is_locked)| !**is_locked);
+        self.count_down(settled.map(|(outcome, _)| outcome));
+        self.0.retain(|_, left| *left > 0);
+    }
+
+    fn count_down<'o>(&mut self, outcomes: impl Iterator<Item = &'o Outcome>) {
+        for outcome in outcomes.filter(|outcome| outcome.key.is_none()) {
+            self.0.entry(outcome.token).and_modify(|left| *left -= 1);
         }
     }
 }
@@ -279,7 +278,8 @@ impl Columns {
 /// Returns a random part of a delay, between half and all of it, in microseconds: messages that
 /// failed together do not come back together.
 fn jittered(delay: Duration) -> f64 {
-    micros(hapax_store::back_off::jittered(delay, random::any()))
+    // Most have none, and a random number takes a call of the system.
+    if delay.is_zero() { 0.0 } else { micros(hapax_store::back_off::jittered(delay, random::any())) }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod probing;
 
 use super::Relay;
-use super::publishing::{Ended, OpenRun, Publishing};
+use super::publishing::{OpenRun, Publishing};
 use crate::claims::claimer::Claimer;
 use crate::claims::queue::{self, Outcome, Portion, Run};
 use crate::claims::settlement::{self, Locked, Open};
@@ -62,8 +62,8 @@ pub(super) struct Running<'r, P> {
     claimed_at: Instant,
     claims: Outage,
     publications: JoinSet<()>,
-    says: UnboundedSender<Ended>,
-    said: UnboundedReceiver<Ended>,
+    says: UnboundedSender<Vec<Outcome>>,
+    said: UnboundedReceiver<Vec<Outcome>>,
     unsettled: Vec<Outcome>,
     open: Open,
     /// Outcomes that somebody's locks keep from being settled.
@@ -209,6 +209,7 @@ impl<'r, P: Publisher> Running<'r, P> {
             return Err(Some(self.claim_at));
         }
         let Relay { batch, bytes, ref topic, .. } = *self.relay;
+        let batch = batch * self.publishing.batches();
         if topic.as_deref().is_some_and(|topic| self.publishing.breakers().is_paused(topic)) {
             return Err(None);
         }
@@ -333,41 +334,32 @@ impl<'r, P: Publisher> Running<'r, P> {
         self.open.claimed(&runs);
         let open = |run| self.publishing.open(run, is_probe, begin_until);
         let runs: Vec<OpenRun> = runs.into_iter().map(open).collect();
-        if self.publishing.is_batching() {
+        let (is_batching, mut runs) = (self.publishing.is_batching(), runs.into_iter());
+        let a_task = if is_batching { runs.len() } else { A_TASK };
+        while !runs.as_slice().is_empty() {
+            let some = runs.by_ref().take(a_task).collect();
             let (publishing, says) = (Arc::clone(&self.publishing), self.says.clone());
-            self.publications.spawn(async move { drop(says.send(publishing.together(runs).await)) });
-        } else {
-            self.singly(runs)
+            self.publications.spawn(async move {
+                let singly = match is_batching {
+                    true => publishing.together(some).await.map(|outcomes| says.send(outcomes)).err(),
+                    false => Some(some),
+                };
+                let each = singly.into_iter().flatten().map(|run| publishing.singly(run));
+                let mut each = each.collect::<FuturesUnordered<_>>().ready_chunks(A_TASK);
+                while let Some(outcomes) = each.next().await {
+                    // Nobody hears it when the relay is dropped, which ends this task, too.
+                    let _ = says.send(outcomes);
+                }
+            });
         }
         self.publishing.meters.recorder.in_flight(self.publishing.in_flight().0);
     }
 
-    fn singly(&mut self, runs: Vec<OpenRun>) {
-        let mut runs = runs.into_iter();
-        while !runs.as_slice().is_empty() {
-            let some: Vec<OpenRun> = runs.by_ref().take(A_TASK).collect();
-            let (publishing, says) = (Arc::clone(&self.publishing), self.says.clone());
-            self.publications.spawn(async move {
-                let each: FuturesUnordered<_> = some.into_iter().map(|run| publishing.singly(run)).collect();
-                let mut each = each.ready_chunks(A_TASK);
-                while let Some(outcomes) = each.next().await {
-                    // Nobody hears it when the relay is dropped, which ends this task, too.
-                    let _ = says.send(Ended::Outcomes(outcomes));
-                }
-            });
-        }
-    }
-
     /// Collects all publications that have ended meanwhile.
-    fn ended(&mut self, first: Ended) {
+    fn ended(&mut self, mut outcomes: Vec<Outcome>) {
         let now = Instant::now();
-        let (mut next, mut outcomes) = (Some(first), Vec::new());
-        while let Some(ended) = next {
-            match ended {
-                Ended::Outcomes(some) => outcomes.extend(some),
-                Ended::Unbatched(runs) => self.singly(runs),
-            }
-            next = self.said.try_recv().ok();
+        while let Ok(more) = self.said.try_recv() {
+            outcomes.extend(more);
         }
         while self.publications.try_join_next().is_some() {}
         self.keep(outcomes, now);

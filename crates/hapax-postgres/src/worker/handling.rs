@@ -9,7 +9,7 @@
 
 use super::waiting::Waiting;
 use crate::claims::attempt::{Cause, Failed};
-use crate::claims::queue::{self, Claimed, Fate, Outcome, Run, Tried, Unfit};
+use crate::claims::queue::{Claimed, Fate, Outcome, Run, Tried, Unfit, micros};
 use crate::claims::retry::Retry;
 use crate::database::{Database, NET};
 use crate::schema::statements;
@@ -61,7 +61,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Reads what [`statements::lock`] has returned.
+    /// Reads what `inbox_hold` has returned.
     pub(super) fn of(row: &Row) -> Result<Self, StoreError> {
         Ok(Running { pid: row.get("pid")?, began: row.get("began")? })
     }
@@ -96,12 +96,10 @@ pub(super) struct Case<'c, H> {
     pub hopeless: Option<Failed>,
     /// The statement that counts the attempt, and renews the lease, where that has to be.
     pub begin: Option<(String, [Value<'c>; 6])>,
-    /// The settings of the transaction: the safety net.
-    pub settings: String,
     /// The statement that locks the message, if the attempt was begun, and returns the process that
     /// serves the transaction.
     pub lock: String,
-    pub held: [Value<'c>; 4],
+    pub held: [Value<'c>; 6],
     /// The statement that removes the message, and keeps what is to be kept of it.
     pub remove: String,
 }
@@ -284,18 +282,18 @@ impl<H: Send + Sync + 'static> Work<H> {
     }
 
     fn case<'c>(&'c self, run: &'c Run, claimed: &'c Claimed, hopeless: Option<Failed>) -> Case<'c, H> {
-        let net_ms = (self.lease + NET).as_millis();
-        let settings =
-            format!("SET LOCAL idle_in_transaction_session_timeout = {net_ms}; SET LOCAL statement_timeout = {net_ms}");
+        let (position, token) = (Value::Number(claimed.position), Value::Number(run.token));
+        let (name, key) = (Value::Text(&run.name), Value::OptionalBytes(run.key.as_deref()));
+        let net_ms = i64::try_from((self.lease + NET).as_millis()).unwrap_or(i64::MAX);
         // An attempt that kills us is counted by nobody. So whatever a worker has lost is counted when
         // it is begun.
         let is_late = run.claimed_at.elapsed() >= self.to_settle() / 2;
         let begin = (claimed.was_lost || is_late).then(|| {
-            let begins = queue::begin(run, claimed.position, self.leased(), self.lease + self.to_settle() / 2);
+            let enough = Value::Real(micros(self.lease + self.to_settle() / 2));
+            let begins = [name, key, position, token, Value::Real(micros(self.leased())), enough];
             (statements::ask(&self.tables, "inbox_begin", begins.len()), begins)
         });
         let counted = i64::from(claimed.message.attempts) + i64::from(begin.is_some());
-        let key = Value::OptionalBytes(run.key.as_deref());
         Case {
             database: &self.database,
             handler: &self.handler,
@@ -303,20 +301,15 @@ impl<H: Send + Sync + 'static> Work<H> {
             lease: self.lease,
             hopeless,
             begin,
-            settings,
-            lock: statements::lock(&self.tables, run.key.is_some()),
-            held: [Value::Number(claimed.position), Value::Number(run.token), Value::Number(counted), key],
-            remove: self.remove(claimed),
-        }
-    }
-
-    fn remove(&self, claimed: &Claimed) -> String {
-        match self.keep.of(&claimed.message) {
-            None => statements::remove(&self.tables, claimed.position),
-            Some(is_whole) => {
-                let attempts = claimed.message.attempts.saturating_add(1);
-                statements::finish(&self.tables, claimed.position, attempts, self.processor.as_deref(), is_whole)
-            }
+            lock: statements::call(&self.tables, "inbox_hold", 6),
+            held: [name, key, position, token, Value::Number(counted), Value::Number(net_ms)],
+            remove: statements::finish(
+                &self.tables,
+                claimed.position,
+                claimed.message.attempts.saturating_add(1),
+                self.processor.as_deref(),
+                self.keep.of(&claimed.message),
+            ),
         }
     }
 

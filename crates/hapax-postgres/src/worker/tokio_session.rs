@@ -32,12 +32,8 @@ impl<H: Handler> Session<H> for TokioSession {
                 let _ = client.batch_execute("COMMIT").now_or_never();
             }
             let tx = client.transaction().await.map_err(|error| failed("begin", error))?;
-            let (set, rows) = tokio::join!(
-                biased;
-                tx.batch_execute(&case.settings),
-                tokio_driver::rows(&tx, &case.lock, &case.held)
-            );
-            let rows = set.and(rows).map_err(|error| failed("lock a message", error))?;
+            let rows = tokio_driver::rows(&tx, &case.lock, &case.held).await;
+            let rows = rows.map_err(|error| failed("lock a message", error))?;
             Ok((tx, rows.first().map(Running::of).transpose()?))
         });
         let (mut tx, running) = match begun.await {

@@ -92,6 +92,43 @@ fn what_is_done_is_removed_without_being_locked_again() {
     });
 }
 
+/// Checks that a claim writes down which messages it has, and none of these; that they are nobody
+/// else's then; and that those that a lost claim has left are due anew, and known to be.
+#[test]
+fn a_claim_of_messages_without_a_key_writes_none_of_them() {
+    Place::run(async |place| {
+        let client = place.client().await;
+        let filled = "INSERT INTO {p}_outbox (name, due_at, id, payload) \
+             SELECT 'free', clock_timestamp(), int8send(n), 'payload' FROM generate_series(1, 1000) n";
+        place.execute(&client, filled).await;
+        let take = "SELECT * FROM {p}_outbox_take('{free}', '{0}', '{0}', '{}', '{}', false, 900, 0, 1000000, 3e7, 78)";
+        let records = counted(&client, "WAL", &take.replace("{p}", &place.prefix)).await("WAL Records");
+        assert!(records < 100, "{records} records for 900 messages");
+        let rest = claim(&place, &client, "free", 1_000, 1 << 24).await;
+        assert_eq!((rest.len(), claim(&place, &client, "free", 1_000, 1 << 24).await.len()), (100, 0));
+        done(&place, &client, "free", &rest).await;
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_outbox").await, 900);
+        // One of them is locked, and waited for by nobody.
+        let operator = place.client().await;
+        place.execute(&operator, "BEGIN; SELECT FROM {p}_outbox WHERE position = 7 FOR UPDATE").await;
+        place.execute(&client, "UPDATE {p}_outbox_claims SET until = clock_timestamp()").await;
+        let again = claim(&place, &client, "free", 1_000, 1 << 24).await;
+        assert_eq!((again.len(), again.iter().any(|(position, _)| *position == 7)), (899, false));
+        let lost = "SELECT count(*) FROM {p}_outbox WHERE token = 78";
+        assert_eq!(place.count(&client, lost).await, 899, "whoever had them may have died of them");
+        operator.batch_execute("ROLLBACK").await.unwrap();
+        assert_eq!(claim(&place, &client, "free", 1_000, 1 << 24).await.len(), 1);
+        // What is given back is taken out of its claim, which ends with the rest.
+        let settle = "SELECT * FROM {p}_outbox_settle('{8}', '{77}', '{9}', '{77}', '{0}', '{NULL}', '{0}', '{0}', \
+             '{}', '{}', '{}', '{}', '{OVER}', 3e7)";
+        place.execute(&client, &settle.replace("OVER", "")).await;
+        let back = claim(&place, &client, "free", 1_000, 1 << 24).await;
+        assert_eq!(back, [(9, None)]);
+        place.execute(&client, &settle.replace("OVER", "77")).await;
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_outbox_claims").await, 0);
+    });
+}
+
 /// Checks that an attempt that begins soon after its claim writes its row once and moves nothing in
 /// an index, and that a later one has the whole lease.
 #[test]

@@ -105,7 +105,7 @@ async fn together(failing: &'static [u8], answers: usize, timeout_ms: u64) -> (V
     let until = Instant::now() + Duration::from_secs(60);
     let runs = [run(1, &[1, 2, 3]), run(2, &[8, 4]), run(3, &[5, 7])];
     let runs = runs.map(|run| publishing.open(run, false, until)).into();
-    let Ended::Outcomes(outcomes) = publishing.together(runs).await else { panic!("three runs") };
+    let Ok(outcomes) = publishing.together(runs).await else { panic!("three runs") };
     let fates = |outcome: Outcome| outcome.fates.into_iter().map(|tried| tried.fate).collect();
     (outcomes.into_iter().map(fates).collect(), published(&publishing))
 }
@@ -134,7 +134,7 @@ async fn a_publisher_without_batches_is_asked_once_and_loses_nothing() {
     let until = Instant::now() + Duration::from_secs(60);
     let runs = [run(1, &[1, 2]), run(2, &[3])].map(|run| publishing.open(run, false, until)).into();
     assert!(publishing.is_batching());
-    let Ended::Unbatched(runs) = publishing.together(runs).await else { panic!("it has no batches") };
+    let Err(runs) = publishing.together(runs).await else { panic!("it has no batches") };
     assert!(!publishing.is_batching());
     for run in runs {
         publishing.singly(run).await;

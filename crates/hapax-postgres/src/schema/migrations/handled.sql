@@ -90,8 +90,8 @@ BEGIN
     RETURN QUERY SELECT m.* FROM unnest(_marked, _times, _are_first) m;
 END $$;
 
--- Removes a message that is handled after so many attempts, and writes down what it was; _is_whole: with its content, so
--- that it can be requeued.
+-- Removes a message that is handled, after so many attempts. Unless _is_whole is null, it writes
+-- down what it was; if that is true, with its content, so that it can be requeued.
 CREATE OR REPLACE FUNCTION {inbox_finish}(_position bigint, _attempts integer, _processor text, _is_whole boolean)
 RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -99,6 +99,10 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _slot integer;
 BEGIN
+    IF _is_whole IS NULL THEN
+        DELETE FROM {inbox} m WHERE m.position = _position;
+        RETURN;
+    END IF;
     PERFORM {handled_begin}();
     SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {mark_state} s WHERE s.one = 1;
     WITH gone AS (

@@ -702,14 +702,19 @@ BEGIN
                 ) h
             );
         END IF;
-        -- Each is looked up by itself, whatever the statistics say of a table that was empty.
-        DELETE FROM {queue} d WHERE d.ctid = ANY (ARRAY(
-            SELECT f.at FROM unnest(_done, _done_tokens) u(position, token), LATERAL (
-                SELECT m.ctid AS at FROM {queue} m WHERE m.position = u.position AND m.dead_at IS NULL
-                AND (m.xmax = '0'::xid OR m.xmax = m.xmin) AND (m.token = u.token OR u.token = ANY (_claims))
-                OFFSET 0
-            ) f
-        ));
+        IF _done_tokens <@ _claims THEN
+            DELETE FROM {queue} d WHERE d.position = ANY (_done) AND d.dead_at IS NULL
+                AND (d.xmax = '0'::xid OR d.xmax = d.xmin);
+        ELSE
+            -- Each is looked up by itself, whatever the statistics say of a table that was empty.
+            DELETE FROM {queue} d WHERE d.ctid = ANY (ARRAY(
+                SELECT f.at FROM unnest(_done, _done_tokens) u(position, token), LATERAL (
+                    SELECT m.ctid AS at FROM {queue} m WHERE m.position = u.position AND m.dead_at IS NULL
+                    AND (m.xmax = '0'::xid OR m.xmax = m.xmin) AND (m.token = u.token OR u.token = ANY (_claims))
+                    OFFSET 0
+                ) f
+            ));
+        END IF;
         GET DIAGNOSTICS _removed = ROW_COUNT;
         IF _removed < cardinality(_done) THEN
             _rows := ARRAY(
