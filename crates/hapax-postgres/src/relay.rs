@@ -67,10 +67,9 @@ const MIB: usize = 1 << 20;
 ///
 /// Topics take turns: one with few messages does not wait for one with millions.
 ///
-/// Nobody waits for rows that others have locked, such as an operator with `SELECT … FOR UPDATE`.
-/// All else is published and settled. A message with a key that is locked while it is in flight is
-/// published once, unless its relay dies. One without is published at most once more, after a lock
-/// that outlasts its lease.
+/// Nobody waits for rows that others have locked, such as an operator with `SELECT … FOR UPDATE`:
+/// they are not claimed. All else is published and settled. A message that is locked while it is in
+/// flight is published once, unless its relay dies.
 ///
 /// If eight messages of a topic fail that never failed before, and none succeeds in between, the
 /// broker is assumed to be away. The topic pauses then, for 200 ms at first and 30 s at last; other
@@ -121,7 +120,7 @@ pub struct Relay {
 
 impl Relay {
     /// Returns a relay of all topics, with connections of these options or of a pool. By default it
-    /// has up to 512 messages in flight, claims up to 16 MiB, lets a publication take 10 seconds,
+    /// has up to 1,024 messages in flight, claims up to 16 MiB, lets a publication take 10 seconds,
     /// and polls every second. It retries until it succeeds, after 200 ms at first and a minute at
     /// last: the message is not at fault if a broker is away.
     pub fn new(database: impl Into<Database>, tables: Tables) -> Self {
@@ -130,7 +129,7 @@ impl Relay {
             tables,
             topic: None,
             retry: Retry::DEFAULT,
-            batch: 512,
+            batch: 1_024,
             bytes: 16 * MIB,
             publish_timeout: Duration::from_secs(10),
             poll: Duration::from_secs(1),
@@ -156,7 +155,8 @@ impl Relay {
     }
 
     /// Sets how many messages are in flight at a time: keys, each with one of its messages, and
-    /// messages without a key. Fewer go easy on a broker; more help where publications take long.
+    /// messages without a key; and how many a batch of a publisher has, of which there are two. Fewer
+    /// go easy on a broker; more help where publications take long.
     ///
     /// # Errors
     ///

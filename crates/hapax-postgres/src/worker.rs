@@ -117,8 +117,10 @@ pub trait SqlxHandler: Send + Sync + 'static {
 /// up the other messages of its key and no others. Only the worker's own calls decide whether the
 /// server is away.
 ///
-/// An attempt is counted when it begins, in a transaction of its own, so a message that kills its
-/// workers becomes a dead letter, too. Other messages that were claimed with it are not counted.
+/// An attempt is counted when it fails; after one that failed or whose worker was lost, when it
+/// begins, in a transaction of its own. So a message that kills its workers becomes a dead letter,
+/// too, after one attempt more than others. Other messages that were claimed with it are not
+/// counted.
 ///
 /// Each key is handled by a task of its own. A handler that blocks its thread cannot be stopped,
 /// and the handlers beside it go on only where the runtime has more threads.
@@ -134,9 +136,9 @@ pub trait SqlxHandler: Send + Sync + 'static {
 /// and one that listens. Where the server gives fewer, so many handlers fewer are at work, and it
 /// polls instead of listening. It claims as many keys as it has free handlers, each with up to 16
 /// messages, of 16 MiB together. Where a key takes less than 40 ms, it claims some more, up to 16
-/// for each handler; it gives back what it could not begin within 200 ms. Each message takes two
-/// transactions, of which one waits for the disk, and three round trips besides the handler's
-/// (seven with sqlx).
+/// for each handler; it gives back what it could not begin within 200 ms. Each message takes one
+/// transaction, which waits for the disk, and three round trips besides the handler's (four with
+/// sqlx). One that failed before takes another transaction, in front of that.
 #[derive(Clone, Debug)]
 pub struct Worker {
     database: Database,

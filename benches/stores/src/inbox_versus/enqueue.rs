@@ -99,7 +99,7 @@ async fn insert(place: &Place, reader: Reader, transactions: u64, messages: u64,
     let (stop, stopped) = watch::channel(false);
     let poller: Option<JoinHandle<()>> = (reader == Reader::Reads).then(|| {
         let (address, prefix, taken) = (place.address.clone(), place.prefix.clone(), taken.clone());
-        tokio::spawn(async move { rivals::poll(&address, &prefix, &taken, Duration::ZERO, told(stopped)).await })
+        tokio::spawn(async move { rivals::poll(&address, &prefix, 100, &taken, Duration::ZERO, told(stopped)).await })
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
     let rate = place

@@ -4,9 +4,11 @@
 //!
 //! `-- inbox-versus [quick] [marks] [enqueue] [relay] [worker] [claims] [bytes]`: without a part,
 //! all of them. `quick` takes about two minutes, and its medians are of few and short rounds.
+//! `-- inbox-versus critic [PART…]`: what a critic would write, a few seconds a row.
 
 mod bytes;
 mod claims;
+mod critic;
 mod enqueue;
 mod marks;
 mod ours;
@@ -73,7 +75,8 @@ const QUICK: Scale = Scale {
 
 pub async fn run(arguments: &[String]) {
     let says = |word: &str| arguments.iter().any(|argument| argument == word);
-    let scale = if says("quick") { QUICK } else { WHOLE };
+    let is_critical = says("critic");
+    let scale = if says("quick") || is_critical { QUICK } else { WHOLE };
     let parts = ["marks", "enqueue", "relay", "worker", "claims", "bytes"];
     let wants = |part: &str| says(part) || !parts.iter().any(|part| says(part));
     let Some(server) = Server::start(&["max_wal_size=4GB", "shared_buffers=512MB"]) else { return };
@@ -83,6 +86,12 @@ pub async fn run(arguments: &[String]) {
     );
     let place = Place::connect(server, scale).await;
     let mut rows = Rows::default();
+    if is_critical {
+        for round in 0..scale.rounds {
+            critic::round(&place, &mut rows, round, &wants).await;
+        }
+        return rows.show();
+    }
     for round in 0..scale.rounds {
         if wants("marks") {
             marks::round(&place.fresh().await, &mut rows, round).await;

@@ -61,7 +61,7 @@ pub async fn relay(
     address: &str,
     tables: &Tables,
     topic: Option<&str>,
-    publisher: Published,
+    publisher: impl Publisher,
     stop: impl Future<Output = ()>,
 ) {
     let options = PostgresOptions::parse(address).expect("an address");
@@ -93,6 +93,20 @@ impl Publisher for Published {
         }
         self.taken.take(number(&message.payload));
         Ok(())
+    }
+}
+
+/// A publisher of batches.
+pub struct Batched(pub Published);
+
+impl Publisher for Batched {
+    async fn publish(&self, message: &Message) -> Result<(), BoxError> {
+        self.0.publish(message).await
+    }
+
+    async fn publish_batch(&self, messages: &[Message]) -> Option<Vec<Result<(), BoxError>>> {
+        messages.iter().for_each(|message| self.0.taken.take(number(&message.payload)));
+        Some(messages.iter().map(|_| Ok(())).collect())
     }
 }
 

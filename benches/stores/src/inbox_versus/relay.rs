@@ -71,7 +71,7 @@ async fn poll(place: &Place, case: &Case) -> f64 {
     let taken = Taken::new(all, None);
     let takes = Duration::from_millis(case.takes_ms);
     let begun = Instant::now();
-    rivals::poll(&place.address, &place.prefix, &taken, takes, taken.wait(place.scale.window)).await;
+    rivals::poll(&place.address, &place.prefix, 100, &taken, takes, taken.wait(place.scale.window)).await;
     let took = begun.elapsed();
     let removed = all - place.count("{p}_plain").await;
     assert_eq!(removed, taken.count(), "what is published is removed, and nothing else");

@@ -100,10 +100,17 @@ pub fn fill(table: &str, numbers: u64, keys: Option<u64>) -> String {
     )
 }
 
-/// Publishes a hundred at once, one hundred after the other, until it is told to stop.
-pub async fn poll(address: &str, p: &str, taken: &Arc<Taken>, takes: Duration, stop: impl Future<Output = ()>) {
+/// Publishes `of` at once, and then the next, until it is told to stop.
+pub async fn poll(
+    address: &str,
+    p: &str,
+    of: u64,
+    taken: &Arc<Taken>,
+    takes: Duration,
+    stop: impl Future<Output = ()>,
+) {
     let mut client = client(address).await;
-    let sql = format!("SELECT id, key, payload FROM {p}_plain ORDER BY id LIMIT 100 FOR UPDATE SKIP LOCKED");
+    let sql = format!("SELECT id, key, payload FROM {p}_plain ORDER BY id LIMIT {of} FOR UPDATE SKIP LOCKED");
     let select = client.prepare(&sql).await.expect("a statement");
     let delete = client.prepare(&format!("DELETE FROM {p}_plain WHERE id = ANY($1)")).await.expect("a statement");
     let mut stop = std::pin::pin!(stop);

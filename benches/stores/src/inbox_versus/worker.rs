@@ -25,7 +25,7 @@ pub async fn round(place: &Place, rows: &mut Rows, round: usize) {
 }
 
 /// Returns messages with an effect, a second.
-async fn work(place: &Place, workers: u64, keys: Option<u64>) -> f64 {
+pub async fn work(place: &Place, workers: u64, keys: Option<u64>) -> f64 {
     let (place, all) = (&place.fresh().await, place.scale.work);
     fill(place, all, keys).await;
     place.execute("VACUUM ANALYZE {p}_inbox; CHECKPOINT").await;

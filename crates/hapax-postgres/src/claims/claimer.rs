@@ -167,7 +167,7 @@ impl Claimer {
             looked.places.push((row.get("name")?, [row.get("since")?, row.get("since_position")?]));
         }
         self.places.looked(looked, began, Instant::now());
-        runs(messages, token)
+        runs(messages, token, began)
     }
 
     /// Looks for names that have something due: for the next of them, and at most once round.

@@ -12,6 +12,7 @@ use crate::transaction::{Row, Value};
 use hapax::seam::random;
 use hapax_store::StoreError;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Messages of a key that are claimed after its first.
 pub(crate) const BEHIND: usize = 15;
@@ -36,6 +37,9 @@ pub(crate) struct Claimed {
     pub message: Message,
     /// The reason for which it becomes a dead letter untried.
     pub unfit: Option<Unfit>,
+    /// True if a claim of it was lost, or an attempt was begun that has not ended: whoever had it may
+    /// have died of it.
+    pub was_lost: bool,
 }
 
 /// The reason for which a message is not tried.
@@ -53,6 +57,8 @@ pub(crate) struct Run {
     pub name: String,
     pub key: Option<Vec<u8>>,
     pub token: i64,
+    /// The time at which it was claimed, or a moment before.
+    pub claimed_at: Instant,
     pub messages: Vec<Claimed>,
 }
 
@@ -143,7 +149,7 @@ pub(crate) async fn probe(
     names: &[String],
     portion: &Portion,
 ) -> Result<Vec<Run>, StoreError> {
-    let token = token();
+    let (token, began) = (token(), Instant::now());
     let values = [
         Value::Texts(names),
         whole(portion.first),
@@ -152,7 +158,7 @@ pub(crate) async fn probe(
         Value::Number(token),
     ];
     let rows = database.call("probe", &statements::call(tables, "outbox_probe", values.len()), &values).await?;
-    runs(&rows, token)
+    runs(&rows, token, began)
 }
 
 /// Returns a random token, which belongs to no other claim: one that was lost in a server's crash
@@ -166,7 +172,11 @@ pub(crate) fn whole(number: usize) -> Value<'static> {
 }
 
 /// Groups rows into runs: messages of a key come one after the other.
-pub(crate) fn runs<'r>(rows: impl IntoIterator<Item = &'r Row>, token: i64) -> Result<Vec<Run>, StoreError> {
+pub(crate) fn runs<'r>(
+    rows: impl IntoIterator<Item = &'r Row>,
+    token: i64,
+    claimed_at: Instant,
+) -> Result<Vec<Run>, StoreError> {
     let mut runs: Vec<Run> = Vec::new();
     for row in rows {
         let (message, unreadable) = read(row)?;
@@ -174,32 +184,18 @@ pub(crate) fn runs<'r>(rows: impl IntoIterator<Item = &'r Row>, token: i64) -> R
             Some(what) => Some(Unfit::Unreadable(what)),
             None => row.get::<bool>("is_expired")?.then_some(Unfit::Expired),
         };
-        let claimed = Claimed { position: row.get("position")?, message, unfit };
+        let claimed = Claimed { position: row.get("position")?, message, unfit, was_lost: row.get("was_lost")? };
         match runs.last_mut() {
             Some(run) if run.key.is_some() && run.key == claimed.message.key && run.name == claimed.message.name => {
                 run.messages.push(claimed);
             }
             _ => {
                 let (name, key) = (claimed.message.name.clone(), claimed.message.key.clone());
-                runs.push(Run { name, key, token, messages: vec![claimed] });
+                runs.push(Run { name, key, token, claimed_at, messages: vec![claimed] });
             }
         }
     }
     Ok(runs)
-}
-
-/// Returns the values of the statement that begins an attempt: it counts the attempt, and renews
-/// its full lease, if less than `enough` is left. It returns one row: the number of attempts now,
-/// or null if somebody else has the message.
-pub(crate) fn begin<'r>(run: &'r Run, position: i64, lease: Duration, enough: Duration) -> [Value<'r>; 6] {
-    [
-        Value::Text(&run.name),
-        Value::OptionalBytes(run.key.as_deref()),
-        Value::Number(position),
-        Value::Number(run.token),
-        Value::Real(micros(lease)),
-        Value::Real(micros(enough)),
-    ]
 }
 
 /// Announces that messages of this name (or of all) are looked for every few milliseconds for this

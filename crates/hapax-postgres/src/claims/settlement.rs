@@ -1,6 +1,6 @@
 //! Settles claims: tells the server what became of the claimed messages.
 
-use super::queue::{Fate, Outcome, micros};
+use super::queue::{Fate, Outcome, Run, micros};
 use crate::Database;
 use crate::errors::is_untranslatable;
 use crate::message::kept_error;
@@ -10,7 +10,7 @@ use crate::transaction::{Row, Value};
 use hapax::seam::random;
 use hapax_store::StoreError;
 use hapax_store::back_off::BackOff;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -65,7 +65,45 @@ impl Locked {
     }
 }
 
-/// Settles claims. Claims that were lost to another worker or relay are left alone. Returns of each
+/// Claims that are remembered. One that is forgotten ends with its lease.
+const OPEN_MAX: usize = 4_096;
+
+/// Claims of messages without a key, and how many of these are not settled yet.
+#[derive(Debug, Default)]
+pub(crate) struct Open(HashMap<i64, usize>);
+
+impl Open {
+    pub(crate) fn claimed(&mut self, runs: &[Run]) {
+        if self.0.len() >= OPEN_MAX {
+            self.0.clear();
+        }
+        for run in runs.iter().filter(|run| run.key.is_none()) {
+            *self.0.entry(run.token).or_default() += 1;
+        }
+    }
+
+    /// Returns the claims of which nothing is left but these outcomes.
+    pub(crate) fn over(&self, outcomes: &[Outcome]) -> Vec<i64> {
+        let mut open = Open(self.0.clone());
+        open.count_down(outcomes.iter());
+        open.0.into_iter().filter(|(_, left)| *left == 0).map(|(token, _)| token).collect()
+    }
+
+    /// Records outcomes that were settled, except for those that are locked.
+    pub(crate) fn settled(&mut self, outcomes: &[Outcome], locked: &[bool]) {
+        let settled = outcomes.iter().zip(locked).filter(|(_, is_locked)| !**is_locked);
+        self.count_down(settled.map(|(outcome, _)| outcome));
+        self.0.retain(|_, left| *left > 0);
+    }
+
+    fn count_down<'o>(&mut self, outcomes: impl Iterator<Item = &'o Outcome>) {
+        for outcome in outcomes.filter(|outcome| outcome.key.is_none()) {
+            self.0.entry(outcome.token).and_modify(|left| *left -= 1);
+        }
+    }
+}
+
+/// Settles claims, and ends those that are over. Claims that were lost to another worker or relay are left alone. Returns of each
 /// outcome whether it could not be settled, since somebody has locked its row: whoever is still at
 /// work on a message that was given up, or an operator. Its key is kept for another `lease`.
 pub(crate) async fn settle(
@@ -74,12 +112,19 @@ pub(crate) async fn settle(
     queue: Queue,
     lease: Duration,
     outcomes: &[Outcome],
+    mut over: Vec<i64>,
 ) -> Result<Vec<bool>, StoreError> {
-    let mut locked = Vec::with_capacity(outcomes.len());
+    let mut locked: Vec<bool> = Vec::with_capacity(outcomes.len());
     while locked.len() < outcomes.len() {
         let rest = &outcomes[locked.len()..];
         let some = &rest[..portion_of(rest)];
-        locked.extend(settle_some(database, tables, queue, lease, some).await?);
+        // A claim is over with the last of its messages.
+        let ends = if some.len() == rest.len() { &over[..] } else { &[] };
+        let are_locked = settle_some(database, tables, queue, lease, some, ends).await?;
+        for (outcome, _) in some.iter().zip(&are_locked).filter(|(_, is_locked)| **is_locked) {
+            over.retain(|token| *token != outcome.token);
+        }
+        locked.extend(are_locked);
     }
     Ok(locked)
 }
@@ -101,9 +146,13 @@ async fn settle_some(
     queue: Queue,
     lease: Duration,
     outcomes: &[Outcome],
+    over: &[i64],
 ) -> Result<Vec<bool>, StoreError> {
-    let mut columns = Columns::default();
+    let mut columns = Columns { over: over.to_vec(), ..Columns::default() };
     outcomes.iter().for_each(|outcome| columns.add(outcome));
+    if columns.is_empty() {
+        return Ok(vec![false; outcomes.len()]);
+    }
     let sent = send(database, tables, queue, lease, &columns).await;
     let rows = match sent {
         // The texts of errors are the only ones that did not come from the database.
@@ -154,6 +203,7 @@ async fn send(
         Value::BytesEach(&columns.keys),
         Value::Numbers(&columns.key_tokens),
         Value::Reals(&columns.key_delays),
+        Value::Numbers(&columns.over),
         Value::Real(micros(lease)),
     ];
     let sql = statements::call(tables, &queue.function("settle"), values.len());
@@ -175,9 +225,15 @@ struct Columns {
     keys: Vec<Vec<u8>>,
     key_tokens: Vec<i64>,
     key_delays: Vec<f64>,
+    /// Claims that end.
+    over: Vec<i64>,
 }
 
 impl Columns {
+    fn is_empty(&self) -> bool {
+        self.done.is_empty() && self.positions.is_empty() && self.names.is_empty() && self.over.is_empty()
+    }
+
     fn add(&mut self, outcome: &Outcome) {
         let mut put_off = jittered(outcome.put_off);
         for tried in &outcome.fates {
@@ -222,7 +278,8 @@ impl Columns {
 /// Returns a random part of a delay, between half and all of it, in microseconds: messages that
 /// failed together do not come back together.
 fn jittered(delay: Duration) -> f64 {
-    micros(hapax_store::back_off::jittered(delay, random::any()))
+    // Most have none, and a random number takes a call of the system.
+    if delay.is_zero() { 0.0 } else { micros(hapax_store::back_off::jittered(delay, random::any())) }
 }
 
 #[cfg(test)]

@@ -59,14 +59,6 @@ impl Drop for Held {
     }
 }
 
-/// The end of messages that were begun together.
-pub(super) enum Ended {
-    One(Outcome),
-    Many(Vec<Outcome>),
-    /// None was published: the publisher has no batches.
-    Unbatched(Vec<OpenRun>),
-}
-
 impl<P: Publisher> Publishing<P> {
     pub(super) fn new(publisher: Arc<P>, retry: Retry, timeout: Duration, meters: Meters) -> Self {
         let (breakers, has_batches, in_flight) = (Mutex::default(), OnceLock::new(), Arc::default());
@@ -92,6 +84,11 @@ impl<P: Publisher> Publishing<P> {
         self.breakers.lock().expect("nothing panics while it holds this")
     }
 
+    /// Returns how many batches may be in flight: the next is claimed while one is published.
+    pub(super) fn batches(&self) -> usize {
+        if self.has_batches.get() == Some(&true) { 2 } else { 1 }
+    }
+
     /// Returns true if many messages are given to the publisher at once, as far as is known.
     pub(super) fn is_batching(&self) -> bool {
         self.has_batches.get() != Some(&false)
@@ -108,7 +105,7 @@ impl<P: Publisher> Publishing<P> {
 
     /// Publishes messages of a key one after the other, up to the first that fails. The others are
     /// given back, and so are those for which no time is left.
-    pub(super) async fn singly(&self, mut run: OpenRun) -> Ended {
+    pub(super) async fn singly(&self, mut run: OpenRun) -> Outcome {
         while let Some(claimed) = self.next(&mut run) {
             let began = Instant::now();
             let publishing = attempt::run(self.timeout, async { self.publisher.publish(&claimed.message).await });
@@ -118,26 +115,27 @@ impl<P: Publisher> Publishing<P> {
                 break;
             }
         }
-        Ended::One(self.over(run))
+        self.over(run)
     }
 
-    /// Publishes the first messages of these keys at once, then the next of each, and so on.
-    pub(super) async fn together(&self, mut runs: Vec<OpenRun>) -> Ended {
+    /// Publishes the first messages of these keys at once, then the next of each, and so on. Returns
+    /// the runs if the publisher has no batches: none was published then.
+    pub(super) async fn together(&self, mut runs: Vec<OpenRun>) -> Result<Vec<Outcome>, Vec<OpenRun>> {
         let mut going: Vec<usize> = (0..runs.len()).collect();
         loop {
             let head = |run: &usize| self.next(&mut runs[*run]).map(|head| ((*run, head.position), head.message));
             let (tries, messages): (Vec<(usize, i64)>, Vec<Message>) = going.iter().filter_map(head).unzip();
             if messages.is_empty() {
-                return Ended::Many(runs.into_iter().map(|run| self.over(run)).collect());
+                return Ok(runs.into_iter().map(|run| self.over(run)).collect());
             }
             let began = Instant::now();
             let publishing = attempt::limited(self.timeout, async { self.publisher.publish_batch(&messages).await });
             let answers = spans::publishing_batch(&messages, publishing).await;
             if matches!(answers, Ok(None)) && !*self.has_batches.get_or_init(|| false) {
                 for ((run, position), message) in tries.into_iter().zip(messages) {
-                    runs[run].left.push_front(Claimed { position, message, unfit: None });
+                    runs[run].left.push_front(Claimed { position, message, unfit: None, was_lost: false });
                 }
-                return Ended::Unbatched(runs);
+                return Err(runs);
             }
             if matches!(answers, Ok(Some(_))) {
                 self.has_batches.get_or_init(|| true);
@@ -203,7 +201,9 @@ impl<P: Publisher> Publishing<P> {
             Err(_) => Signal::Failure,
         };
         let mut breakers = self.breakers();
-        if let Some(change) = breakers.ended(&run.outcome.name, run.is_probe, signal, Instant::now(), random::any()) {
+        // A success needs no random number, which takes a call of the system.
+        let random = if signal == Signal::Success { 0 } else { random::any() };
+        if let Some(change) = breakers.ended(&run.outcome.name, run.is_probe, signal, Instant::now(), random) {
             self.meters.paused(breakers.paused(), change == Change::Paused);
         }
         run.outcome.fates.push(Tried { position, attempts, fate });

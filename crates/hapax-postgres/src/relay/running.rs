@@ -3,11 +3,11 @@
 mod probing;
 
 use super::Relay;
-use super::publishing::{Ended, OpenRun, Publishing};
+use super::publishing::{OpenRun, Publishing};
 use crate::Publisher;
 use crate::claims::claimer::Claimer;
 use crate::claims::queue::{self, Outcome, Portion, Run};
-use crate::claims::settlement::{self, Locked};
+use crate::claims::settlement::{self, Locked, Open};
 use crate::database::Listening;
 use crate::polling::outage::Outage;
 use crate::polling::schedule::Pace;
@@ -20,6 +20,7 @@ use hapax::seam::random;
 use hapax_store::StoreError;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -29,6 +30,8 @@ const BEHIND: usize = 31;
 /// this.
 const PART: usize = 8;
 const GATHER: Duration = Duration::from_millis(2);
+/// Publications of one task: a task for each would cost as much as the rest.
+const A_TASK: usize = 32;
 /// The longest wait for anything: a safety net for events that were missed.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
@@ -39,8 +42,9 @@ enum Said {
     /// The topics that were to be probed, the runs that do so, and the time until which they may be
     /// begun.
     Probed(Vec<String>, Result<Vec<Run>, StoreError>, Instant),
-    /// Outcomes that are still to be settled: those that are locked, or all after an error.
-    Settled(Vec<Outcome>, Result<(), StoreError>),
+    /// Outcomes, and of each whether it is locked, or the error for which all are still to be
+    /// settled.
+    Settled(Vec<Outcome>, Result<Vec<bool>, StoreError>),
     /// The answer to an announcement that a relay is awake.
     Awake(bool),
 }
@@ -57,8 +61,11 @@ pub(super) struct Running<'r, P> {
     pace: Pace,
     claimed_at: Instant,
     claims: Outage,
-    publications: JoinSet<Ended>,
+    publications: JoinSet<()>,
+    says: UnboundedSender<Vec<Outcome>>,
+    said: UnboundedReceiver<Vec<Outcome>>,
     unsettled: Vec<Outcome>,
+    open: Open,
     /// Outcomes that somebody's locks keep from being settled.
     locked: Locked,
     is_settling: bool,
@@ -75,7 +82,7 @@ pub(super) struct Running<'r, P> {
 
 impl<'r, P: Publisher> Running<'r, P> {
     pub(super) fn new(relay: &'r Relay, publishing: Arc<Publishing<P>>) -> Self {
-        let now = Instant::now();
+        let (now, (says, said)) = (Instant::now(), unbounded_channel());
         Running {
             relay,
             publishing,
@@ -87,7 +94,10 @@ impl<'r, P: Publisher> Running<'r, P> {
             claimed_at: now,
             claims: Outage::new(relay.longest_outage),
             publications: JoinSet::new(),
+            says,
+            said,
             unsettled: Vec::new(),
+            open: Open::default(),
             locked: Locked::new(now),
             is_settling: false,
             unsettled_since: now,
@@ -120,7 +130,8 @@ impl<'r, P: Publisher> Running<'r, P> {
                 biased;
                 () = &mut stop, if !self.is_stopping => self.stop(),
                 Some(said) = self.calls.next() => self.heard(said)?,
-                Some(ended) = self.publications.join_next() => self.ended(ended.ok()),
+                Some(ended) = self.said.recv() => self.ended(ended),
+                Some(_) = self.publications.join_next() => {}
                 () = self.pace.is_due(&listening.woken), if may_claim => {}
                 () = tokio::time::sleep_until(again_at) => {}
                 never = &mut watching => match never {},
@@ -156,9 +167,14 @@ impl<'r, P: Publisher> Running<'r, P> {
         self.unsettled.is_empty()
             && (self.locked.is_empty() || Instant::now() >= self.stop_at)
             && !self.is_settling
-            && self.publications.is_empty()
+            && self.has_published()
             && self.claimer.is_some()
             && !self.is_probing
+    }
+
+    /// Returns true if no publication is in flight, nor its outcome on the way.
+    fn has_published(&self) -> bool {
+        self.publications.is_empty() && self.said.is_empty()
     }
 
     /// Makes the calls of the server that are due. Returns when to look again, whatever happens
@@ -193,6 +209,7 @@ impl<'r, P: Publisher> Running<'r, P> {
             return Err(Some(self.claim_at));
         }
         let Relay { batch, bytes, ref topic, .. } = *self.relay;
+        let batch = batch * self.publishing.batches();
         if topic.as_deref().is_some_and(|topic| self.publishing.breakers().is_paused(topic)) {
             return Err(None);
         }
@@ -231,7 +248,7 @@ impl<'r, P: Publisher> Running<'r, P> {
         if self.is_settling {
             return None;
         }
-        let is_enough = self.publications.is_empty() || self.unsettled.len() >= self.relay.batch.div_ceil(PART);
+        let is_enough = self.has_published() || self.unsettled.len() >= self.relay.batch.div_ceil(PART);
         let at = if is_enough { now } else { self.unsettled_since + GATHER };
         let at = (!self.unsettled.is_empty()).then_some(at);
         let at = at.into_iter().chain(self.locked.again_at()).min()?;
@@ -243,14 +260,10 @@ impl<'r, P: Publisher> Running<'r, P> {
         let mut outcomes = std::mem::take(&mut self.unsettled);
         outcomes.extend(self.locked.due(Instant::now()).into_iter().map(|(outcome, _)| outcome));
         let (database, tables, lease) = (self.relay.database.clone(), self.relay.tables.clone(), self.relay.lease());
+        let over = self.open.over(&outcomes);
         let settle = async move {
-            match settlement::settle(&database, &tables, Queue::Outbox, lease, &outcomes).await {
-                Ok(locked) => {
-                    let left = outcomes.into_iter().zip(locked).filter(|(_, is_locked)| *is_locked);
-                    Said::Settled(left.map(|(outcome, _)| outcome).collect(), Ok(()))
-                }
-                Err(error) => Said::Settled(outcomes, Err(error)),
-            }
+            let locked = settlement::settle(&database, &tables, Queue::Outbox, lease, &outcomes, over).await;
+            Said::Settled(outcomes, locked)
         };
         self.calls.push(settle.boxed());
     }
@@ -279,16 +292,18 @@ impl<'r, P: Publisher> Running<'r, P> {
                 self.is_probing = false;
                 self.probed(&topics, runs, begin_until, now)?;
             }
-            Said::Settled(left, result) => {
+            Said::Settled(outcomes, locked) => {
                 self.is_settling = false;
-                match result {
-                    Ok(()) => {
+                match locked {
+                    Ok(locked) => {
                         self.settlements.end();
                         self.settle_at = now;
-                        self.locked.keep(left.into_iter().map(|outcome| (outcome, None)), now);
+                        self.open.settled(&outcomes, &locked);
+                        let left = outcomes.into_iter().zip(locked).filter(|(_, is_locked)| *is_locked);
+                        self.locked.keep(left.map(|(outcome, _)| (outcome, None)), now);
                     }
                     Err(error) => {
-                        self.keep(left, now);
+                        self.keep(outcomes, now);
                         self.settle_at = now + self.settlements.failed(error, now)?;
                     }
                 }
@@ -316,41 +331,37 @@ impl<'r, P: Publisher> Running<'r, P> {
 
     fn begin(&mut self, runs: Vec<Run>, is_probe: bool, begin_until: Instant) {
         self.publishing.meters.happened(Event::Claimed, runs.iter().flat_map(Run::kinds));
+        self.open.claimed(&runs);
         let open = |run| self.publishing.open(run, is_probe, begin_until);
         let runs: Vec<OpenRun> = runs.into_iter().map(open).collect();
-        if self.publishing.is_batching() {
-            let publishing = Arc::clone(&self.publishing);
-            self.publications.spawn(async move { publishing.together(runs).await });
-        } else {
-            self.singly(runs)
+        let (is_batching, mut runs) = (self.publishing.is_batching(), runs.into_iter());
+        let a_task = if is_batching { runs.len() } else { A_TASK };
+        while !runs.as_slice().is_empty() {
+            let some = runs.by_ref().take(a_task).collect();
+            let (publishing, says) = (Arc::clone(&self.publishing), self.says.clone());
+            self.publications.spawn(async move {
+                let singly = match is_batching {
+                    true => publishing.together(some).await.map(|outcomes| says.send(outcomes)).err(),
+                    false => Some(some),
+                };
+                let each = singly.into_iter().flatten().map(|run| publishing.singly(run));
+                let mut each = each.collect::<FuturesUnordered<_>>().ready_chunks(A_TASK);
+                while let Some(outcomes) = each.next().await {
+                    // Nobody hears it when the relay is dropped, which ends this task, too.
+                    let _ = says.send(outcomes);
+                }
+            });
         }
         self.publishing.meters.recorder.in_flight(self.publishing.in_flight().0);
     }
 
-    fn singly(&mut self, runs: Vec<OpenRun>) {
-        for run in runs {
-            let publishing = Arc::clone(&self.publishing);
-            self.publications.spawn(async move { publishing.singly(run).await });
-        }
-    }
-
-    /// Collects all publications that have ended meanwhile. (`None`: a publisher panicked where it
-    /// could not be caught, and its messages come again after their lease.)
-    fn ended(&mut self, first: Option<Ended>) {
+    /// Collects all publications that have ended meanwhile.
+    fn ended(&mut self, mut outcomes: Vec<Outcome>) {
         let now = Instant::now();
-        let (mut next, mut outcomes) = (first, Vec::new());
-        loop {
-            match next {
-                Some(Ended::One(outcome)) => outcomes.push(outcome),
-                Some(Ended::Many(many)) => outcomes.extend(many),
-                Some(Ended::Unbatched(runs)) => self.singly(runs),
-                None => {}
-            }
-            match self.publications.try_join_next() {
-                Some(ended) => next = ended.ok(),
-                None => break,
-            }
+        while let Ok(more) = self.said.try_recv() {
+            outcomes.extend(more);
         }
+        while self.publications.try_join_next().is_some() {}
         self.keep(outcomes, now);
         let paused = std::mem::replace(&mut self.paused, self.publishing.breakers().paused());
         if self.paused < paused {

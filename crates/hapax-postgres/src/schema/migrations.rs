@@ -92,6 +92,7 @@ impl Tables {
             .replace("{on_conflict}", on_conflict)
             .replace("{channel}", &self.channel(queue))
             .replace("{bell_lock}", &self.lock_class(&format!("bell {name}")).to_string())
+            .replace("{take_lock}", &self.lock_class(&format!("take {name}")).to_string())
             .replace("{queue_name}", name)
             .replace("{queue}", &format!("{{{name}}}"))
             .replace("{queue_", &format!("{{{name}_"))

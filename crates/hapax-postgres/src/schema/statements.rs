@@ -24,29 +24,24 @@ fn called(tables: &Tables, function: &str, values: usize) -> String {
     format!("{}({})", tables.table(function), values.join(", "))
 }
 
-/// Removes a message that is locked, and writes down what it was: a statement without values, which
-/// is sent together with a commit.
-pub(crate) fn finish(tables: &Tables, position: i64, processor: Option<&str>, is_whole: bool) -> String {
+/// Removes a message that is locked, and writes down what it was, if there is to be a record: `true`
+/// with its content. It is a statement without values, which is sent together with a commit.
+pub(crate) fn finish(
+    tables: &Tables,
+    position: i64,
+    attempts: u32,
+    processor: Option<&str>,
+    record: Option<bool>,
+) -> String {
     let processor = processor.map_or_else(|| "NULL".into(), literal);
+    let record = record.map_or_else(|| "NULL".into(), |is_whole| is_whole.to_string());
     let function = tables.table("inbox_finish");
-    format!("SELECT {function}({position}::pg_catalog.int8, {processor}::pg_catalog.text, {is_whole})")
+    format!("SELECT {function}({position}::pg_catalog.int8, {attempts}, {processor}::pg_catalog.text, {record})")
 }
 
 /// Returns a text as a literal, whatever `standard_conforming_strings` is.
 fn literal(text: &str) -> String {
     format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
-}
-
-/// Locks a message, if the claim still holds and this attempt was begun: `$1` the position, `$2`
-/// the token, `$3` the number of the attempt. Nobody else takes it until the transaction ends, even
-/// if its lease does. Returns what names the transaction: its process, and when it began.
-pub(crate) fn lock(tables: &Tables) -> String {
-    let table = tables.table("inbox");
-    format!(
-        "SELECT pg_catalog.pg_backend_pid() AS pid, \
-         pg_catalog.date_part('epoch', pg_catalog.now())::pg_catalog.text AS began FROM {table} WHERE position {EQ} $1 AND token {EQ} $2 \
-         AND attempts {EQ} $3 AND dead_at IS NULL FOR UPDATE SKIP LOCKED"
-    )
 }
 
 /// Cancels what a transaction runs: `$1` its process, `$2` when it began. A process's number comes
@@ -59,11 +54,6 @@ pub(crate) fn cancel() -> String {
     )
 }
 
-/// Removes a message that is locked.
-pub(crate) fn remove(tables: &Tables, position: i64) -> String {
-    format!("DELETE FROM {} WHERE position {EQ} {position}", tables.table("inbox"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,7 +61,7 @@ mod tests {
     #[test]
     fn a_literal_is_one_whatever_is_in_it() {
         assert_eq!(literal(r"a'b\c"), r"E'a''b\\c'");
-        let sql = finish(&Tables::new("public", "shop").unwrap(), 7, Some("'); DROP TABLE x; --"), true);
-        assert!(sql.ends_with(r"(7::pg_catalog.int8, E'''); DROP TABLE x; --'::pg_catalog.text, true)"), "{sql}");
+        let sql = finish(&Tables::new("public", "shop").unwrap(), 7, 2, Some("'); DROP TABLE x; --"), Some(true));
+        assert!(sql.ends_with(r"(7::pg_catalog.int8, 2, E'''); DROP TABLE x; --'::pg_catalog.text, true)"), "{sql}");
     }
 }

@@ -1,15 +1,15 @@
 //! One run of messages, by one handler, on a connection of its own.
 //!
-//! Each message takes two transactions: one of ours counts the attempt, and renews the lease once
-//! some of it has passed; that of the handler locks the message, has the effect, and removes the
-//! message.
+//! Each message takes one transaction, which locks the message, has the handler's effect, and removes
+//! the message. Where some of the claim's lease has passed, or a claim of the message was lost, one
+//! of ours comes before it, which renews the lease, and counts the attempt.
 //!
 //! Our limits come before the server's, which are a safety net: a server that ends a transaction
 //! takes the connection with it, and the error of the attempt.
 
 use super::waiting::Waiting;
 use crate::claims::attempt::{Cause, Failed};
-use crate::claims::queue::{self, Claimed, Fate, Outcome, Run, Tried, Unfit};
+use crate::claims::queue::{Claimed, Fate, Outcome, Run, Tried, Unfit, micros};
 use crate::claims::retry::Retry;
 use crate::database::{Database, NET};
 use crate::schema::statements;
@@ -47,8 +47,7 @@ pub(super) struct Work<H> {
 
 /// The end of a run.
 pub(super) struct Handled {
-    /// The outcome; none if there is nothing to settle.
-    pub outcome: Option<Outcome>,
+    pub outcome: Outcome,
     /// Messages that were begun.
     pub begun: usize,
     /// The error for which the run did not go on, if no message is at fault.
@@ -62,7 +61,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Reads what [`statements::lock`] has returned.
+    /// Reads what `inbox_hold` has returned.
     pub(super) fn of(row: &Row) -> Result<Self, StoreError> {
         Ok(Running { pid: row.get("pid")?, began: row.get("began")? })
     }
@@ -95,15 +94,12 @@ pub(super) struct Case<'c, H> {
     pub lease: Duration,
     /// The failure with which it is given up, unless somebody is still at work on it.
     pub hopeless: Option<Failed>,
-    /// The statement that counts the attempt, and renews the lease.
-    pub begin: String,
-    pub begins: [Value<'c>; 6],
-    /// The settings of the transaction: the safety net.
-    pub settings: String,
+    /// The statement that counts the attempt, and renews the lease, where that has to be.
+    pub begin: Option<(String, [Value<'c>; 6])>,
     /// The statement that locks the message, if the attempt was begun, and returns the process that
     /// serves the transaction.
     pub lock: String,
-    pub held: [Value<'c>; 3],
+    pub held: [Value<'c>; 6],
     /// The statement that removes the message, and keeps what is to be kept of it.
     pub remove: String,
 }
@@ -201,11 +197,13 @@ impl<H: Send + Sync + 'static> Work<H> {
         let begun = outcome.fates.len();
         self.meters.happened(Event::Released, kinds[begun..].iter().map(Option::as_deref));
         let is_done = |tried: &Tried| tried.fate == Fate::Done;
-        let is_gone = run.key.is_none() && begun == count && outcome.fates.iter().all(is_done);
+        if begun == count && outcome.fates.iter().all(is_done) {
+            outcome.first = None;
+        }
         // Each was removed together with its effect. If a failover has undone both, it is there
         // again, under the same claim, and is not done.
         outcome.fates.retain(|tried| !is_done(tried));
-        Handled { outcome: (!is_gone).then_some(outcome), begun, error }
+        Handled { outcome, begun, error }
     }
 
     async fn handle_all<S: Session<H>>(
@@ -284,29 +282,34 @@ impl<H: Send + Sync + 'static> Work<H> {
     }
 
     fn case<'c>(&'c self, run: &'c Run, claimed: &'c Claimed, hopeless: Option<Failed>) -> Case<'c, H> {
-        let net_ms = (self.lease + NET).as_millis();
-        let settings =
-            format!("SET LOCAL idle_in_transaction_session_timeout = {net_ms}; SET LOCAL statement_timeout = {net_ms}");
-        let attempts = i64::from(claimed.message.attempts) + 1;
+        let (position, token) = (Value::Number(claimed.position), Value::Number(run.token));
+        let (name, key) = (Value::Text(&run.name), Value::OptionalBytes(run.key.as_deref()));
+        let net_ms = i64::try_from((self.lease + NET).as_millis()).unwrap_or(i64::MAX);
+        // An attempt that kills us is counted by nobody. So whatever a worker has lost is counted when
+        // it is begun.
+        let is_late = run.claimed_at.elapsed() >= self.to_settle() / 2;
+        let begin = (claimed.was_lost || is_late).then(|| {
+            let enough = Value::Real(micros(self.lease + self.to_settle() / 2));
+            let begins = [name, key, position, token, Value::Real(micros(self.leased())), enough];
+            (statements::ask(&self.tables, "inbox_begin", begins.len()), begins)
+        });
+        let counted = i64::from(claimed.message.attempts) + i64::from(begin.is_some());
         Case {
             database: &self.database,
             handler: &self.handler,
             message: &claimed.message,
             lease: self.lease,
             hopeless,
-            begin: statements::ask(&self.tables, "inbox_begin", 6),
-            begins: queue::begin(run, claimed.position, self.leased(), self.lease + self.to_settle() / 2),
-            settings,
-            lock: statements::lock(&self.tables),
-            held: [Value::Number(claimed.position), Value::Number(run.token), Value::Number(attempts)],
-            remove: self.remove(claimed),
-        }
-    }
-
-    fn remove(&self, claimed: &Claimed) -> String {
-        match self.keep.of(&claimed.message) {
-            None => statements::remove(&self.tables, claimed.position),
-            Some(is_whole) => statements::finish(&self.tables, claimed.position, self.processor.as_deref(), is_whole),
+            begin,
+            lock: statements::call(&self.tables, "inbox_hold", 6),
+            held: [name, key, position, token, Value::Number(counted), Value::Number(net_ms)],
+            remove: statements::finish(
+                &self.tables,
+                claimed.position,
+                claimed.message.attempts.saturating_add(1),
+                self.processor.as_deref(),
+                self.keep.of(&claimed.message),
+            ),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::handling::{Handled, Session, Work};
 use crate::claims::claimer::Claimer;
 use crate::claims::queue::{self, BEHIND, Outcome, Portion, Run};
-use crate::claims::settlement::{self, Locked};
+use crate::claims::settlement::{self, Locked, Open};
 use crate::database::Listening;
 use crate::polling::outage::Outage;
 use crate::polling::schedule::Pace;
@@ -39,6 +39,7 @@ pub(super) struct Dispatcher<H> {
     /// Outcomes that the server does not know yet, and when their leases are over: then somebody
     /// else has the message.
     unsettled: Vec<(Outcome, Option<Instant>)>,
+    open: Open,
     /// Outcomes that somebody's locks keep from being settled.
     locked: Locked,
     settle_at: Instant,
@@ -60,6 +61,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
             says,
             said,
             unsettled: Vec::new(),
+            open: Open::default(),
             locked: Locked::new(Instant::now()),
             settle_at: Instant::now(),
             error: None,
@@ -147,7 +149,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         let all = self.work.is_stopping.load(Ordering::Relaxed);
         for run in self.work.waiting.give_back(Instant::now(), all) {
             self.work.meters.happened(Event::Released, run.kinds());
-            self.handled(Handled { outcome: Some(run.outcome()), begun: 0, error: None });
+            self.handled(Handled { outcome: run.outcome(), begun: 0, error: None });
         }
     }
 
@@ -187,6 +189,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         let runs = self.claimer.claim(&self.work.database, &portion, |_| false).await?;
         let found = runs.len();
         self.work.meters.happened(Event::Claimed, runs.iter().flat_map(Run::kinds));
+        self.open.claimed(&runs);
         self.work.waiting.push(runs);
         Ok(found)
     }
@@ -197,15 +200,13 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         while let Some(Handled { outcome, begun, error }) = next {
             self.begun += begun;
             let until = Instant::now() + self.work.leased();
-            if let Some(outcome) = outcome {
-                // With more runs at hand, it is settled together with the next ones.
-                match self.work.waiting.len() {
-                    0 => self.settle_at = Instant::now(),
-                    _ if self.unsettled.is_empty() => self.settle_at = Instant::now() + TOGETHER,
-                    _ => {}
-                }
-                self.unsettled.push((outcome, Some(until)));
+            // With more runs at hand, it is settled together with the next ones.
+            match self.work.waiting.len() {
+                0 => self.settle_at = Instant::now(),
+                _ if self.unsettled.is_empty() => self.settle_at = Instant::now() + TOGETHER,
+                _ => {}
             }
+            self.unsettled.push((outcome, Some(until)));
             let passes = |error: &StoreError| error.kind().is_transient() || error.kind() == ErrorKind::Conflict;
             self.error = self.error.take().or(error.filter(|error| !passes(error)));
             next = self.said.try_recv().ok();
@@ -230,7 +231,9 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
         self.unsettled.extend(self.locked.due(now));
         let outcomes: Vec<Outcome> = self.unsettled.iter().map(|(outcome, _)| outcome.clone()).collect();
         let Work { database, tables, .. } = &*self.work;
-        let locked = settlement::settle(database, tables, Queue::Inbox, self.work.leased(), &outcomes).await?;
+        let over = self.open.over(&outcomes);
+        let locked = settlement::settle(database, tables, Queue::Inbox, self.work.leased(), &outcomes, over).await?;
+        self.open.settled(&outcomes, &locked);
         let left = std::mem::take(&mut self.unsettled).into_iter().zip(locked).filter(|(_, is_locked)| *is_locked);
         self.locked.keep(left.map(|(unsettled, _)| unsettled), Instant::now());
         Ok(())

@@ -21,10 +21,10 @@ impl<H: SqlxHandler> Session<H> for SqlxSession {
     async fn handle(&mut self, case: &Case<'_, H>) -> Ended {
         let connection = self.held.connection();
         let begun = case.database.in_time("begin", async {
-            let doing = "begin an attempt";
-            sqlx_pool::call_on(connection, &case.database.begin(), doing, &case.begin, &case.begins).await?;
-            let begin = AssertSqlSafe(format!("BEGIN; {}", case.settings));
-            let mut tx = connection.begin_with(begin).await.map_err(|error| failed("begin", error))?;
+            if let Some((begin, begins)) = &case.begin {
+                sqlx_pool::call_on(connection, &case.database.begin(), "begin an attempt", begin, begins).await?;
+            }
+            let mut tx = connection.begin().await.map_err(|error| failed("begin", error))?;
             let rows = rows(&mut *tx, &case.lock, &case.held).await;
             let rows = rows.map_err(|error| failed("lock a message", error))?;
             Ok((tx, rows.first().map(Running::of).transpose()?))

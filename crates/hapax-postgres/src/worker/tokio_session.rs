@@ -23,20 +23,17 @@ impl<H: Handler> Session<H> for TokioSession {
 
     async fn handle(&mut self, case: &Case<'_, H>) -> Ended {
         let client: &mut Client = &mut self.held;
-        let ours = case.database.begin();
         let begun = case.database.in_time("begin", async {
-            // Sent in front of the transaction's beginning. Nobody awaits the answers, which the
-            // driver drops: if that failed, nothing is locked below.
-            let _ = client.batch_execute(&ours).now_or_never();
-            let _ = tokio_driver::rows(client, &case.begin, &case.begins).now_or_never();
-            let _ = client.batch_execute("COMMIT").now_or_never();
+            if let Some((begin, begins)) = &case.begin {
+                // Sent in front of the transaction's beginning. Nobody awaits the answers, which the
+                // driver drops: if that failed, nothing is locked below.
+                let _ = client.batch_execute(&case.database.begin()).now_or_never();
+                let _ = tokio_driver::rows(client, begin, begins).now_or_never();
+                let _ = client.batch_execute("COMMIT").now_or_never();
+            }
             let tx = client.transaction().await.map_err(|error| failed("begin", error))?;
-            let (set, rows) = tokio::join!(
-                biased;
-                tx.batch_execute(&case.settings),
-                tokio_driver::rows(&tx, &case.lock, &case.held)
-            );
-            let rows = set.and(rows).map_err(|error| failed("lock a message", error))?;
+            let rows = tokio_driver::rows(&tx, &case.lock, &case.held).await;
+            let rows = rows.map_err(|error| failed("lock a message", error))?;
             Ok((tx, rows.first().map(Running::of).transpose()?))
         });
         let (mut tx, running) = match begun.await {

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     fn run(token: i64) -> Run {
-        Run { name: "c".into(), key: None, token, messages: vec![] }
+        Run { name: "c".into(), key: None, token, claimed_at: Instant::now(), messages: vec![] }
     }
 
     #[test]

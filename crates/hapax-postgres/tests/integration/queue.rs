@@ -23,7 +23,7 @@ async fn done(place: &Place, client: &Client, name: &str, claimed: &[(i64, Optio
     let sql = format!(
         "SELECT * FROM {}_outbox_settle($1, array_fill(77::bigint, ARRAY[cardinality($1::bigint[])]), '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', \
          array_fill($2::text, ARRAY[cardinality($3::bytea[])]), $3, array_fill(77::bigint, ARRAY[cardinality($3)]), \
-         array_fill(0::float8, ARRAY[cardinality($3)]), 0)",
+         array_fill(0::float8, ARRAY[cardinality($3)]), '{{}}', 0)",
         place.prefix
     );
     assert!(client.query(&sql, &[&positions, &name, &keys]).await.unwrap().is_empty(), "nobody else is at work");
@@ -82,13 +82,50 @@ fn what_is_done_is_removed_without_being_locked_again() {
             }
             let sql = format!(
                 "SELECT * FROM {}_outbox_settle('{{{positions}}}', array_fill(77::bigint, ARRAY[1000]), \
-                 '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{keyed}}', ARRAY[int8send(1)], '{{77}}', '{{0}}', 0)",
+                 '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{keyed}}', ARRAY[int8send(1)], '{{77}}', '{{0}}', '{{}}', 0)",
                 place.prefix
             );
             // One of a claim's keys is enough for all messages that it has found.
             let records = counted(&client, "WAL", &sql).await("WAL Records");
             assert!((1_000..1_100).contains(&records), "{name}: {records} records");
         }
+    });
+}
+
+/// Checks that a claim writes down which messages it has, and none of these; that they are nobody
+/// else's then; and that those that a lost claim has left are due anew, and known to be.
+#[test]
+fn a_claim_of_messages_without_a_key_writes_none_of_them() {
+    Place::run(async |place| {
+        let client = place.client().await;
+        let filled = "INSERT INTO {p}_outbox (name, due_at, id, payload) \
+             SELECT 'free', clock_timestamp(), int8send(n), 'payload' FROM generate_series(1, 1000) n";
+        place.execute(&client, filled).await;
+        let take = "SELECT * FROM {p}_outbox_take('{free}', '{0}', '{0}', '{}', '{}', false, 900, 0, 1000000, 3e7, 78)";
+        let records = counted(&client, "WAL", &take.replace("{p}", &place.prefix)).await("WAL Records");
+        assert!(records < 100, "{records} records for 900 messages");
+        let rest = claim(&place, &client, "free", 1_000, 1 << 24).await;
+        assert_eq!((rest.len(), claim(&place, &client, "free", 1_000, 1 << 24).await.len()), (100, 0));
+        done(&place, &client, "free", &rest).await;
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_outbox").await, 900);
+        // One of them is locked, and waited for by nobody.
+        let operator = place.client().await;
+        place.execute(&operator, "BEGIN; SELECT FROM {p}_outbox WHERE position = 7 FOR UPDATE").await;
+        place.execute(&client, "UPDATE {p}_outbox_claims SET until = clock_timestamp()").await;
+        let again = claim(&place, &client, "free", 1_000, 1 << 24).await;
+        assert_eq!((again.len(), again.iter().any(|(position, _)| *position == 7)), (899, false));
+        let lost = "SELECT count(*) FROM {p}_outbox WHERE token = 78";
+        assert_eq!(place.count(&client, lost).await, 899, "whoever had them may have died of them");
+        operator.batch_execute("ROLLBACK").await.unwrap();
+        assert_eq!(claim(&place, &client, "free", 1_000, 1 << 24).await.len(), 1);
+        // What is given back is taken out of its claim, which ends with the rest.
+        let settle = "SELECT * FROM {p}_outbox_settle('{8}', '{77}', '{9}', '{77}', '{0}', '{NULL}', '{0}', '{0}', \
+             '{}', '{}', '{}', '{}', '{OVER}', 3e7)";
+        place.execute(&client, &settle.replace("OVER", "")).await;
+        let back = claim(&place, &client, "free", 1_000, 1 << 24).await;
+        assert_eq!(back, [(9, None)]);
+        place.execute(&client, &settle.replace("OVER", "77")).await;
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_outbox_claims").await, 0);
     });
 }
 
@@ -102,10 +139,12 @@ fn a_lease_is_renewed_once_it_has_begun_to_run_out() {
              INSERT INTO {p}_outbox_keys (name, key) VALUES ('keyed', 'k'); \
              INSERT INTO {p}_outbox (name, due_at, id, payload) VALUES ('free', clock_timestamp(), 'f', 'payload')";
         place.execute(&client, filled).await;
-        for (name, key, leases) in [("keyed", "'k'", "outbox_keys"), ("free", "NULL", "outbox")] {
+        for (name, key, leases, until) in
+            [("keyed", "'k'", "outbox_keys", "due_at"), ("free", "NULL", "outbox_claims", "until")]
+        {
             let position = claim(&place, &client, name, 1, 1 << 24).await[0].0;
             let due = format!(
-                "SELECT extract(epoch FROM due_at)::float8 FROM {}_{leases} WHERE name = '{name}'",
+                "SELECT extract(epoch FROM {until})::float8 FROM {}_{leases} WHERE name = '{name}'",
                 place.prefix
             );
             let due = async || client.query_one(&due, &[]).await.unwrap().get::<_, f64>(0);
@@ -125,7 +164,7 @@ fn a_lease_is_renewed_once_it_has_begun_to_run_out() {
             }
             // A claim of a time when the clock was ahead.
             let ahead = format!(
-                "UPDATE {{p}}_{leases} SET due_at = clock_timestamp() + interval '1 hour' WHERE name = '{name}'"
+                "UPDATE {{p}}_{leases} SET {until} = clock_timestamp() + interval '1 hour' WHERE name = '{name}'"
             );
             place.execute(&client, &ahead).await;
             let before = due().await;

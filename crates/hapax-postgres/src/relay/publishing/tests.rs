@@ -44,9 +44,14 @@ fn run(key: u8, ids: &[u8]) -> Run {
         message.enqueued_at = SystemTime::now();
         message
     };
-    let claimed =
-        |&id: &u8| Claimed { position: id.into(), message: message(id), unfit: (id == 8).then_some(Unfit::Expired) };
-    Run { name: "t".into(), key: Some(vec![key]), token: 7, messages: ids.iter().map(claimed).collect() }
+    let claimed = |&id: &u8| Claimed {
+        position: id.into(),
+        message: message(id),
+        unfit: (id == 8).then_some(Unfit::Expired),
+        was_lost: false,
+    };
+    let messages = ids.iter().map(claimed).collect();
+    Run { name: "t".into(), key: Some(vec![key]), token: 7, claimed_at: Instant::now(), messages }
 }
 
 fn publishing(failing: &'static [u8], answers: Option<usize>, timeout_ms: u64) -> Publishing<Slow> {
@@ -66,7 +71,7 @@ async fn singly(failing: &'static [u8], timeout_ms: u64, begin_ms: u64) -> (Vec<
     let publishing = publishing(failing, None, timeout_ms);
     let run = publishing.open(run(0, &[1, 8, 2, 9, 4]), false, Instant::now() + Duration::from_millis(begin_ms));
     assert_eq!(publishing.in_flight(), (1, 5 * 12));
-    let Ended::One(outcome) = publishing.singly(run).await else { panic!("one run") };
+    let outcome = publishing.singly(run).await;
     assert_eq!(publishing.in_flight(), (0, 0));
     (outcome.fates.into_iter().map(|tried| tried.fate).collect(), published(&publishing))
 }
@@ -97,7 +102,7 @@ async fn together(failing: &'static [u8], answers: usize, timeout_ms: u64) -> (V
     let until = Instant::now() + Duration::from_secs(60);
     let runs = [run(1, &[1, 2, 3]), run(2, &[8, 4]), run(3, &[5, 7])];
     let runs = runs.map(|run| publishing.open(run, false, until)).into();
-    let Ended::Many(outcomes) = publishing.together(runs).await else { panic!("three runs") };
+    let Ok(outcomes) = publishing.together(runs).await else { panic!("three runs") };
     let fates = |outcome: Outcome| outcome.fates.into_iter().map(|tried| tried.fate).collect();
     (outcomes.into_iter().map(fates).collect(), published(&publishing))
 }
@@ -126,7 +131,7 @@ async fn a_publisher_without_batches_is_asked_once_and_loses_nothing() {
     let until = Instant::now() + Duration::from_secs(60);
     let runs = [run(1, &[1, 2]), run(2, &[3])].map(|run| publishing.open(run, false, until)).into();
     assert!(publishing.is_batching());
-    let Ended::Unbatched(runs) = publishing.together(runs).await else { panic!("it has no batches") };
+    let Err(runs) = publishing.together(runs).await else { panic!("it has no batches") };
     assert!(!publishing.is_batching());
     for run in runs {
         publishing.singly(run).await;
@@ -142,10 +147,7 @@ async fn what_was_claimed_when_its_topic_paused_is_given_back_untried() {
         let mut run = run(id, &[id]);
         run.messages[0].message.attempts = attempts;
         run.name = topic.into();
-        let Ended::One(outcome) = publishing.singly(publishing.open(run, is_probe, until)).await else {
-            panic!("one run")
-        };
-        outcome.fates.len()
+        publishing.singly(publishing.open(run, is_probe, until)).await.fates.len()
     };
     for _ in 0..20 {
         assert_eq!(fates(9, 0, "t", false).await, 1, "giving up does not count");

@@ -90,21 +90,26 @@ BEGIN
     RETURN QUERY SELECT m.* FROM unnest(_marked, _times, _are_first) m;
 END $$;
 
--- Removes a message that is handled, and writes down what it was; _is_whole: with its content, so
--- that it can be requeued.
-CREATE OR REPLACE FUNCTION {inbox_finish}(_position bigint, _processor text, _is_whole boolean) RETURNS void
+-- Removes a message that is handled, after so many attempts. Unless _is_whole is null, it writes
+-- down what it was; if that is true, with its content, so that it can be requeued.
+CREATE OR REPLACE FUNCTION {inbox_finish}(_position bigint, _attempts integer, _processor text, _is_whole boolean)
+RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     _slot integer;
 BEGIN
+    IF _is_whole IS NULL THEN
+        DELETE FROM {inbox} m WHERE m.position = _position;
+        RETURN;
+    END IF;
     PERFORM {handled_begin}();
     SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {mark_state} s WHERE s.one = 1;
     WITH gone AS (
         DELETE FROM {inbox} m WHERE m.position = _position RETURNING m.*
     ) INSERT INTO {handled} (
         slot, received_at, attempts, consumer, processor, kind, source, subject, id, key, headers, payload, error, result
-    ) SELECT _slot, g.enqueued_at, g.attempts, g.name, _processor, g.kind, g.source, g.subject, g.id,
+    ) SELECT _slot, g.enqueued_at, _attempts, g.name, _processor, g.kind, g.source, g.subject, g.id,
         CASE WHEN _is_whole THEN g.key END, CASE WHEN _is_whole THEN g.headers END,
         CASE WHEN _is_whole THEN g.payload END, g.error, g.result
     FROM gone g;

@@ -44,11 +44,18 @@ DECLARE
     looked integer;
     seen_at timestamptz;
     first_at timestamptz;
+    is_taken boolean := false;
 BEGIN
     FOR turn IN 1..{turns} LOOP
-{hold}{looks}
+        IF NOT is_taken THEN
+{hold}        END IF;
+{looks}
         IF first_at IS NOT NULL THEN
-            RETURN extract(epoch FROM first_at) * 1000000;
+            RETURN date_part('epoch', first_at) * 1000000;
+        ELSIF is_taken THEN
+            -- The state had moved; or it was forgotten meanwhile.
+            is_taken := false;
+            CONTINUE;
         ELSIF NOT is_double THEN
             INSERT INTO {marks} (slot, consumer, id) SELECT newest & {slot_mask}, $1, $2 FROM {mark_state} s
                 WHERE s.one = 1 AND s.newest = newest AND NOT s.is_double ON CONFLICT DO NOTHING;
@@ -64,7 +71,11 @@ BEGIN
 {unknown}                END;
             END IF;
         END IF;
-        -- The state has moved; or somebody has marked it, and is seen from now on.
+        -- The state has moved; or somebody has marked it, and is seen from now on: in one of those that
+        -- are written into.
+        is_taken := true;
+        looked := 1 + is_double::integer;
+        oldest := newest - is_double::integer;
     END LOOP;
     RAISE EXCEPTION 'an id was neither marked nor there in {turns} turns'
         USING ERRCODE = 'serialization_failure';

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION {queue_probe}(
     _names text[], _first bigint, _bytes bigint, _lease float8, _token bigint
 ) RETURNS TABLE (
     "position" bigint, name text, key bytea, id bytea, payload bytea, headers text[], attempts integer,
-    enqueued_at bigint, is_expired boolean, kind text, source text, subject text
+    enqueued_at bigint, is_expired boolean, was_lost boolean, kind text, source text, subject text
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off
 SET enable_bitmapscan = off
@@ -19,6 +19,7 @@ SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     _now timestamptz := clock_timestamp();
+    _busy bigint[];
     _name text;
     _newest bigint;
     _newest_key bytea;
@@ -28,7 +29,10 @@ DECLARE
     _rows tid[];
     _empty tid[];
 BEGIN
+    PERFORM pg_advisory_xact_lock({take_lock}, u.number)
+        FROM (SELECT DISTINCT hashtext(n) AS number FROM unnest(_names) n ORDER BY 1) u;
     FOREACH _name IN ARRAY _names LOOP
+        _busy := ARRAY(SELECT unnest(c.positions) FROM {queue_claims} c WHERE c.name = _name AND c.until > _now);
         IF EXISTS (SELECT FROM {queue} m WHERE m.later AND m.name = _name AND m.due_at <= _now) THEN
             PERFORM {queue_place}(_name, '-infinity');
         END IF;
@@ -38,6 +42,7 @@ BEGIN
             SELECT m.position, m.name, m.key, m.due_at, m.attempts, m.dead_at, m.later FROM {queue} m
             ORDER BY m.position DESC LIMIT 1000
         ) n WHERE n.name = _name AND n.attempts = 0 AND n.dead_at IS NULL AND NOT n.later
+            AND n.position NOT IN (SELECT unnest(_busy))
             AND CASE WHEN n.key IS NULL THEN n.due_at <= _now ELSE
                 EXISTS (SELECT FROM {queue_keys} k WHERE k.name = _name AND k.key = n.key AND k.due_at <= _now)
                 AND n.position = (
@@ -49,12 +54,13 @@ BEGIN
         _positions := _positions || ARRAY(
             SELECT o.position FROM (
                 SELECT m.position, m.attempts FROM {queue} m WHERE m.name = _name AND m.key IS NULL
-                    AND m.due_at <= _now ORDER BY m.name, m.due_at, m.position LIMIT 10000
+                    AND m.due_at <= _now AND m.position NOT IN (SELECT unnest(_busy))
+                ORDER BY m.name, m.due_at, m.position LIMIT 10000
             ) o WHERE o.attempts = 0 AND o.position <> ALL (_positions) LIMIT _first - cardinality(_positions)
         );
         _positions := _positions || ARRAY(
             SELECT m.position FROM {queue} m WHERE m.name = _name AND m.key IS NULL AND m.due_at <= _now
-                AND m.attempts > 0 ORDER BY m.name, m.due_at, m.position LIMIT _first - cardinality(_positions)
+                AND m.attempts > 0 AND m.position NOT IN (SELECT unnest(_busy)) ORDER BY m.name, m.due_at, m.position LIMIT _first - cardinality(_positions)
         );
         SELECT array_agg(s.at) INTO _rows FROM (
             SELECT d.at, sum(d.size) OVER w AS bytes, row_number() OVER w AS n FROM (
@@ -65,7 +71,7 @@ BEGIN
         RETURN QUERY UPDATE {queue} m
         SET token = _token, due_at = clock_timestamp() + _lease * interval '1 microsecond'
         WHERE m.ctid = ANY (_rows) RETURNING m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
-            {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false),
+            {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false), false,
             m.kind, m.source, m.subject;
 
         _keys := ARRAY(SELECT _newest_key WHERE _newest_key IS NOT NULL);
@@ -106,7 +112,7 @@ BEGIN
         UPDATE {queue_keys} k SET token = _token, due_at = clock_timestamp() + _lease * interval '1 microsecond'
         WHERE k.ctid = ANY (_rows);
         RETURN QUERY SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
-            {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false),
+            {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false), false,
             m.kind, m.source, m.subject
         FROM {queue} m WHERE m.position = ANY (_positions);
     END LOOP;

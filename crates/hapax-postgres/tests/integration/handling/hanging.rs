@@ -145,7 +145,7 @@ fn an_outcome_that_cannot_be_said_yet_keeps_its_key() {
         place.execute(&client, "UPDATE {p}_inbox_keys SET token = 77, due_at = now() + interval '1 hour'").await;
         let settle = "SELECT count(*) FROM {p}_inbox_settle('{}', '{}', ARRAY(SELECT position FROM {p}_inbox), ARRAY[77::bigint], \
              ARRAY[1::bigint], ARRAY['no'], ARRAY[0::bigint], ARRAY[0::float8], \
-             ARRAY['c'], ARRAY['m'::bytea], ARRAY[77::bigint], ARRAY[0::float8], 0)";
+             ARRAY['c'], ARRAY['m'::bytea], ARRAY[77::bigint], ARRAY[0::float8], '{}', 0)";
         let ours = "SELECT count(*) FROM {p}_inbox_keys WHERE token = 77";
         let said = "SELECT count(*) FROM {p}_inbox WHERE error = 'no' AND attempts = 1";
         let mut other = place.client().await;

@@ -5,7 +5,8 @@ use crate::*;
 use hapax_postgres::inbox::{Finished, HandledQuery};
 
 /// Forgets all that was committed, as a standby does that has not heard of it.
-const LOSE: &str = "DELETE FROM {p}_outbox; DELETE FROM {p}_outbox_keys; DELETE FROM {p}_inbox; DELETE FROM {p}_inbox_keys; \
+const LOSE: &str = "DELETE FROM {p}_outbox; DELETE FROM {p}_outbox_keys; DELETE FROM {p}_outbox_claims; \
+     DELETE FROM {p}_inbox; DELETE FROM {p}_inbox_keys; DELETE FROM {p}_inbox_claims; \
      DELETE FROM {p}_marks; DELETE FROM {p}_handled; ALTER SEQUENCE {p}_handled_number RESTART; \
      ALTER TABLE {p}_outbox ALTER position RESTART; ALTER TABLE {p}_inbox ALTER position RESTART";
 
@@ -14,19 +15,19 @@ const LOSE: &str = "DELETE FROM {p}_outbox; DELETE FROM {p}_outbox_keys; DELETE 
 const STATEMENTS: [(&str, &str); 7] = [
     (
         "done",
-        "SELECT * FROM {p}_outbox_settle('{1}', '{77}', '{}', '{}', '{}', '{}', '{}', '{}', '{t}', ARRAY[K], '{77}', '{0}', 0)",
+        "SELECT * FROM {p}_outbox_settle('{1}', '{77}', '{}', '{}', '{}', '{}', '{}', '{}', '{t}', ARRAY[K], '{77}', '{0}', '{}', 0)",
     ),
     (
         "failed",
-        "SELECT * FROM {p}_outbox_settle('{}', '{}', '{1}', '{77}', '{1}', '{no}', '{0}', '{0}', '{}', '{}', '{}', '{}', 0)",
+        "SELECT * FROM {p}_outbox_settle('{}', '{}', '{1}', '{77}', '{1}', '{no}', '{0}', '{0}', '{}', '{}', '{}', '{}', '{}', 0)",
     ),
     (
         "given up",
-        "SELECT * FROM {p}_outbox_settle('{}', '{}', '{1}', '{77}', '{1}', '{no}', '{1}', '{0}', '{}', '{}', '{}', '{}', 0)",
+        "SELECT * FROM {p}_outbox_settle('{}', '{}', '{1}', '{77}', '{1}', '{no}', '{1}', '{0}', '{}', '{}', '{}', '{}', '{}', 0)",
     ),
     (
         "given back",
-        "SELECT * FROM {p}_outbox_settle('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{t}', ARRAY[K], '{77}', '{0}', 0)",
+        "SELECT * FROM {p}_outbox_settle('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{t}', ARRAY[K], '{77}', '{0}', '{}', 0)",
     ),
     ("begun", "SELECT {p}_outbox_begin('t', K, 1, 77, 1e6, 1e6)"),
     ("requeued", "SELECT {p}_outbox_requeue('{1}', '{77}', NULL::text, NULL::float8, 10)"),
