@@ -55,7 +55,7 @@ impl<S: Store> Shared<S> {
     pub(super) fn replay<R: HttpBody>(&self, stored: StoredResponse, bytes: Permit) -> Response<Body<R>> {
         let status = stored.status;
         let Some(Content { headers, trailers, body }) = stored.content else {
-            let detail = format!("its status was {}, its body was too large to be kept", status.as_u16());
+            let detail = format!("its status was {}, its body was too large to be kept, or a stream", status.as_u16());
             return self.refuse(ProblemDetails::new(Problem::ResponseNotKept, detail));
         };
         self.counters.add(Event::Replayed, 1);

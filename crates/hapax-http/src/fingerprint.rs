@@ -1,16 +1,19 @@
 //! The identity of a request, besides its key.
 
 pub(super) mod canonical;
+mod multipart;
 
 use canonical::canonical;
 use hapax::Key;
 use hapax_store::Fingerprint;
+use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
 use sha2::{Digest as _, Sha256};
 
 /// Returns the default fingerprint: of method, path with query, the headers that determine how the
-/// body is read (`Content-Type`, `Content-Encoding`), and the body, byte for byte.
+/// body is read (`Content-Type`, `Content-Encoding`), and the body, byte for byte; of a multipart
+/// body its parts, byte for byte, whatever their boundary is.
 ///
 /// ```
 /// use hapax_http::fingerprint;
@@ -23,14 +26,17 @@ use sha2::{Digest as _, Sha256};
 ///
 /// It is exact, because a client that retries sends the same bytes as before, and because no client
 /// can then send two requests that differ only in something that it overlooks. A client that writes
-/// its body anew for each attempt, with its fields in another order, needs [`json`]; one that makes
-/// up a multipart boundary for each attempt needs a function of its own. No other header counts:
-/// they change on the way and from one attempt to the next.
+/// its body anew for each attempt, with its fields in another order, needs [`json`]. A boundary is
+/// made up for each attempt. No other header counts: they change on the way and from one attempt to
+/// the next.
 ///
 /// The path is the one that this layer sees: within a router that strips a prefix, without it. The
 /// host is not part of it: a server of several hosts that share clients has the host in its scope.
 pub fn exact(parts: &Parts, body: &[u8]) -> Fingerprint {
-    of(parts, 0, body)
+    match multipart::canonical(parts.headers.get(CONTENT_TYPE), body) {
+        Some(form) => of(parts, Some(&form.content_type), 2, &form.parts),
+        None => of(parts, content_type(parts), 0, body),
+    }
 }
 
 /// Returns the fingerprint of [`exact`], except that a JSON body counts by its content: neither the
@@ -45,24 +51,28 @@ pub fn exact(parts: &Parts, body: &[u8]) -> Fingerprint {
 /// ```
 ///
 /// Numbers count as they are written, so that no amount is taken for another one. A body that is
-/// not JSON, is nested deeper than 100, or names a field twice counts byte for byte. Idea: RFC
+/// not JSON, is nested deeper than 100, or names a field twice counts as [`exact`] says. Idea: RFC
 /// 8785, without its rounding of numbers to double precision.
 pub fn json(parts: &Parts, body: &[u8]) -> Fingerprint {
     match canonical(body) {
-        Some(canonical) => of(parts, 1, &canonical),
-        None => of(parts, 0, body),
+        Some(canonical) => of(parts, content_type(parts), 1, &canonical),
+        None => exact(parts, body),
     }
 }
 
-fn of(parts: &Parts, form: u8, body: &[u8]) -> Fingerprint {
+fn content_type(parts: &Parts) -> Option<&[u8]> {
+    parts.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes)
+}
+
+fn of(parts: &Parts, content_type: Option<&[u8]>, form: u8, body: &[u8]) -> Fingerprint {
     let mut head = Key::new();
     head.text(parts.method.as_str()).text(parts.uri.path());
     match parts.uri.query() {
         Some(query) => head.text(query),
         None => head.null(),
     };
-    for name in [CONTENT_TYPE, CONTENT_ENCODING] {
-        match parts.headers.get(name) {
+    for value in [content_type, parts.headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes)] {
+        match value {
             Some(value) => head.bytes(value),
             None => head.null(),
         };

@@ -16,8 +16,9 @@ use crate::response::record::{self, Content, StoredResponse};
 use bytes::Bytes;
 use hapax_store::unwind::{Cut, Panic, within};
 use hapax_store::{NotCompleted, Store, TieredClaim, detached};
+use http::header::CONTENT_TYPE;
 use http::response::Parts;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::Body as HttpBody;
 use std::convert::Infallible;
 use std::panic::resume_unwind;
@@ -60,8 +61,8 @@ pub(super) struct ClaimedRequest<S: Store, B: HttpBody> {
 enum Ended<R: HttpBody, E> {
     /// It has a response that is stored.
     Whole(Parts, Read),
-    /// It has a response that is too large to be stored.
-    TooLarge(Response<Body<R>>),
+    /// It has a response that is not stored: it is too large, or has no end to wait for.
+    PassedOn(Response<Body<R>>),
     /// It has a response that does not count: the next request with the key is handled.
     Released(Response<Body<R>>),
     Error(E),
@@ -116,7 +117,7 @@ where
         Cut::Panicked(panic) => Ended::Panic(panic),
         Cut::TimedOut => Ended::Late,
     });
-    if matches!(ended, Ended::Whole(..) | Ended::TooLarge(_) | Ended::Late) {
+    if matches!(ended, Ended::Whole(..) | Ended::PassedOn(_) | Ended::Late) {
         shared.durations.learn(kind, began.elapsed());
     }
     match ended {
@@ -128,7 +129,7 @@ where
             shared.record(claim, &stored, permit, reservation).await;
             Ok(Ok(Response::from_parts(parts, Body::from(body).holding(bytes))))
         }
-        Ended::TooLarge(response) => {
+        Ended::PassedOn(response) => {
             let stored = StoredResponse { status: response.status(), gone_for: shared.options.gone_for, content: None };
             shared.counters.add(Event::NotKept, 1);
             shared.record(claim, &stored, permit, reservation).await;
@@ -258,6 +259,9 @@ where
         shared.counters.add(Event::NotBegun, 1);
         return Ended::Released(response.map(Body::untouched));
     }
+    if is_event_stream(response.headers()) {
+        return Ended::PassedOn(response.map(Body::untouched));
+    }
     let (parts, body) = response.into_parts();
     // The answer to completed work is sent, even beyond the limit.
     let counted = |more| -> Result<(), Infallible> {
@@ -266,9 +270,15 @@ where
     };
     match body::read(body, shared.options.max_body_bytes, counted).await {
         Reading::Whole(body) => Ended::Whole(parts, body),
-        Reading::TooLarge(body) => Ended::TooLarge(Response::from_parts(parts, body)),
+        Reading::TooLarge(body) => Ended::PassedOn(Response::from_parts(parts, body)),
         // A handler whose response breaks off has failed.
         Reading::Failed(body) => Ended::Released(Response::from_parts(parts, body)),
         Reading::Full(never) => match never {},
     }
+}
+
+/// Returns true for server-sent events, which go on for as long as the client listens.
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case("text/event-stream"))
 }

@@ -9,6 +9,7 @@ use super::stats::Event;
 use crate::limits::durations::RequestKind;
 use crate::limits::permits::Permit;
 use crate::limits::reservations::Reservation;
+use crate::response::encoding;
 use crate::response::problem::Problem;
 use crate::response::problem_details::ProblemDetails;
 use crate::response::record::{self, StoredResponse};
@@ -167,7 +168,7 @@ impl<S: Store> Shared<S> {
             Attempt::Claimed(claim) => claim,
             Attempt::Done(done) => {
                 drop((read, bytes));
-                return self.known(done, self.permits.no_bytes(scope.as_ref()));
+                return self.known(done, &parts, self.permits.no_bytes(scope.as_ref()));
             }
         };
         let (claim, reservation) = self.reserve(claim, scope.as_ref()).await?;
@@ -184,7 +185,7 @@ impl<S: Store> Shared<S> {
     }
 
     /// Returns the stored response of a request that is done.
-    fn known<B: Sent>(&self, done: Done, mut bytes: Permit) -> Result<Admitted<S, B>, ProblemDetails> {
+    fn known<B: Sent>(&self, done: Done, parts: &Parts, mut bytes: Permit) -> Result<Admitted<S, B>, ProblemDetails> {
         let Some(record) = done.result else {
             return Err(ProblemDetails::new(Problem::ResponseNotKept, "it was completed without a response"));
         };
@@ -195,7 +196,14 @@ impl<S: Store> Shared<S> {
                 let detail = "its request was handled, too long ago for its response to be sent again";
                 Err(ProblemDetails::new(Problem::KeyExpired, detail))
             }
-            Ok(kept) => Ok(Admitted::Replay(kept, bytes)),
+            Ok(kept) => match kept.content.as_ref().and_then(|it| encoding::unasked(&parts.headers, &it.headers)) {
+                Some(coding) => {
+                    let detail =
+                        format!("it is kept with the encoding {coding:?}, and the request does not ask for it");
+                    Err(ProblemDetails::new(Problem::ResponseNotKept, detail))
+                }
+                None => Ok(Admitted::Replay(kept, bytes)),
+            },
             Err(error) => Err(ProblemDetails::new(Problem::ResponseUnreadable, error.to_string())),
         }
     }

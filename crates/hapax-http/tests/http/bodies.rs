@@ -167,3 +167,73 @@ async fn a_response_that_breaks_off_releases_the_key() {
     let retried = server.send(request(Method::POST, "/", &[("idempotency-key", "k")], "")).await;
     assert_eq!((retried.text(), retried.is_replayed(), world.runs.count()), ("half whole", false, 2));
 }
+
+#[tokio::test]
+async fn server_sent_events_pass_at_once_and_their_request_is_not_run_again() {
+    let world = World::new();
+    let (runs, gate) = (world.runs.clone(), Arc::new(Semaphore::new(0)));
+    let opens = Arc::clone(&gate);
+    let layer = world.layer().await.build().unwrap();
+    let server = Server::start(layer.clone(), move |_: Request| {
+        runs.begin();
+        let (sender, receiver) = mpsc::channel(1);
+        let gate = Arc::clone(&opens);
+        tokio::spawn(async move {
+            gate.acquire().await.unwrap().forget();
+            sender.send(Ok(Frame::data(Bytes::from("data: 1\n\n")))).await.unwrap();
+        });
+        let events = Response::builder().header("content-type", "Text/Event-Stream; charset=utf-8");
+        std::future::ready(events.body(Body::new(Sent(receiver))).unwrap())
+    })
+    .await;
+    let server = Arc::new(server);
+    let of_task = Arc::clone(&server);
+    let first = tokio::spawn(async move { of_task.post("k", "").await });
+    // The request is done before the first event.
+    until("it is recorded", || layer.stats().executed == 1).await;
+    server.post("k", "").await.is_problem(Problem::ResponseNotKept);
+    gate.add_permits(1);
+    assert_eq!(first.await.unwrap().text(), "data: 1\n\n");
+    assert_eq!((world.runs.count(), layer.stats().not_kept), (1, 1));
+}
+
+#[tokio::test]
+async fn a_form_that_is_sent_again_with_another_boundary_is_the_same_request() {
+    let world = World::new();
+    let server = world.counting(world.layer().await).await;
+    let form = |boundary: &str, file: &str| {
+        let disposition = "content-disposition: form-data; name=\"file\"; filename=\"a\"";
+        let body = format!("--{boundary}\r\n{disposition}\r\n\r\n{file}\r\n--{boundary}--\r\n");
+        let content_type = format!("multipart/form-data; boundary={boundary}");
+        let request = streamed("k", http_body_util::Full::from(body));
+        let (mut parts, body) = request.into_parts();
+        parts.headers.insert("content-type", content_type.parse().unwrap());
+        http::Request::from_parts(parts, body)
+    };
+    let first = server.send(form("----one", "content")).await;
+    let again = server.send(form("----another", "content")).await;
+    assert_eq!((again.is_replayed(), &again.body), (true, &first.body));
+    server.send(form("----one", "another")).await.is_problem(Problem::FingerprintMismatch);
+}
+
+#[tokio::test]
+async fn a_response_is_replayed_only_in_an_encoding_that_is_asked_for() {
+    let world = World::new();
+    let runs = world.runs.clone();
+    let server = Server::start(world.layer().await.build().unwrap(), move |_: Request| {
+        runs.begin();
+        let zipped = Response::builder().header("content-encoding", "gzip").body(Body::from("zipped"));
+        std::future::ready(zipped.unwrap())
+    })
+    .await;
+    let asking = |asked: &[(&'static str, &'static str)]| {
+        let headers = [&[("idempotency-key", "k")], asked].concat();
+        server.send(request(Method::POST, "/", &headers, ""))
+    };
+    assert_eq!(asking(&[("accept-encoding", "gzip, br")]).await.text(), "zipped");
+    assert!(asking(&[("accept-encoding", "br, gzip;q=0.1")]).await.is_replayed());
+    for asked in [&[][..], &[("accept-encoding", "br")], &[("accept-encoding", "gzip;q=0, *")]] {
+        asking(asked).await.is_problem(Problem::ResponseNotKept);
+    }
+    assert_eq!(world.runs.count(), 1);
+}
