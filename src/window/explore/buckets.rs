@@ -172,7 +172,7 @@ scenarios! {
             vec![check(1, 1), check(6, 1), check(7, 1)],
             vec![vec![contains(1, 2)], vec![check(1, 2), check(9, 2), check(11, 2)]],
         );
-    looking_changes_nothing: [long]
+    looking_changes_nothing: [long, short]
         Scenario::new(
             vec![check(1, 1), check(6, 1)],
             vec![vec![contains(1, 1), contains(2, 1)], vec![check(2, 1), contains(1, 101)], vec![contains(1, 101)]],
