@@ -41,7 +41,7 @@ impl Dedup {
     }
 
     fn verdicts(&self, batch: &Batch, at: Option<Timestamp>) -> Vec<hapax::Verdict> {
-        let (mut all, mut some) = (Vec::with_capacity(batch.len()), Vec::new());
+        let (mut all, mut some) = (Vec::new(), Vec::new());
         let Some(at) = at else {
             batch.digests(&self.engine, &mut |digests| {
                 self.engine.check_batch(digests.iter().copied(), &mut some);
@@ -50,7 +50,7 @@ impl Dedup {
             return all;
         };
         // In one call: a batch with a time is refused as a whole, and an empty one is a watermark.
-        let mut gathered = Vec::with_capacity(batch.len());
+        let mut gathered = Vec::new();
         batch.digests(&self.engine, &mut |digests| gathered.extend_from_slice(digests));
         self.engine.check_batch_at(gathered, at, &mut all);
         all
