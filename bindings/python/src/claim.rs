@@ -24,8 +24,8 @@ pub struct HeldClaim {
     calls: Calls,
 }
 
-/// An attempt as `hapax._answers.Claim` takes it: its outcome, the claim with its token and whether it
-/// is verified, what is left of another's lease, and what is done, with its result.
+/// An attempt as `hapax._answers.Claim` takes it: its outcome, the claim with its token and whether
+/// it is verified, what is left of another's lease, and what is done, with its result.
 type Parts = (&'static str, Option<(Held, u64, bool)>, Option<Duration>, Option<(Verdict, Option<Vec<u8>>)>);
 
 pub fn in_memory(py: Python<'_>, attempt: Attempt<'_>) -> PyResult<Py<PyAny>> {

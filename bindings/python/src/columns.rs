@@ -58,7 +58,8 @@ impl Batch {
                 ids.call_method0("__arrow_c_array__")?.extract()?;
             let schema = schema.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_schema"))?.as_ptr();
             let array = array.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_array"))?.as_ptr();
-            // SAFETY: capsules of these names have a schema and an array, which this takes out of them.
+            // SAFETY: capsules of these names have a schema and an array, which this takes out of
+            // them.
             let chunk = unsafe {
                 let schema = FFI_ArrowSchema::from_raw(schema.cast());
                 from_ffi(FFI_ArrowArray::from_raw(array.cast()), &schema)

@@ -20,15 +20,15 @@ type Engine = hapax_store::TieredDedup<DynStore>;
 /// Memory in front of a store that processes share: Redis, PostgreSQL, or memory alone.
 ///
 /// >>> import hapax
-/// >>> dedup = hapax.TieredDedup.connect("memory:", retention=7 * 86400)  # redis://…, postgres://…
+/// >>> dedup = hapax.TieredDedup.connect("memory:", retention=86400)  # redis://…
 /// >>> with dedup.claim("order-17", lease=600) as claim:
 /// ...     claim.complete(b"receipt")
 /// >>> dedup.claim("order-17", wants_result=True).result
 /// b'receipt'
 ///
-/// Options of `connect`: `namespace` (the service's name at the store), `window`, `capacity`, `max_memory`,
-/// `retention`, `lease`, `scope`, `timeout`, `retries`, `in_doubt`, `on_store_error` ("fail" or "admit").
-/// Build it after a fork.
+/// Options of `connect`: `namespace` (the service's name at the store), `window`, `capacity`,
+/// `max_memory`, `retention`, `lease`, `scope`, `timeout`, `retries`, `in_doubt`, `on_store_error`
+/// ("fail" or "admit"). Build it after a fork.
 #[pyclass(frozen, subclass, module = "hapax")]
 pub struct TieredDedup {
     pub engine: Box<Engine>,
@@ -126,8 +126,9 @@ impl TieredDedup {
         })
     }
 
-    /// Claims an id: no other caller gets it, in any process. `wait` is how long to wait while it is in
-    /// progress, `retention` how long it stays done, `wants_result` asks for what it was completed with.
+    /// Claims an id: no other caller gets it, in any process. `wait` is how long to wait while it
+    /// is in progress, `retention` how long it stays done, `wants_result` asks for what it was
+    /// completed with.
     #[pyo3(signature = (id, **options))]
     fn claim<'py>(&self, id: &Bound<'py, PyAny>, options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
         let given = (TieredClaimOptions::new(), Duration::ZERO);

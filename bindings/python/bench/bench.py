@@ -1,7 +1,7 @@
 """Measures ns an id beside what Python programs use instead, and memory. Run it with the wheel for use installed:
 
     pip install target/python/wheels/*.whl numpy pandas polars pyarrow cachetools rbloom diskcache redis
-    python bindings/python/bench.py [IDS]
+    python bindings/python/bench/bench.py [IDS]
 
 Each row is the best of five runs (the lowest is the one that others disturbed least), and the worst. Half of the ids are
 new, half come again. A package that is not installed is left out.
