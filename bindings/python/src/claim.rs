@@ -2,15 +2,16 @@
 
 use crate::errors::{exception, raise};
 use crate::id::Seconds;
-use crate::runtime::{Calls, answer};
+use crate::runtime::{Answer, Calls, answer};
 use crate::verdict;
 use hapax::{Attempt, Verdict};
 use hapax_store::{DynStore, NotCompleted, TieredAttempt, TieredClaim};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 enum Held {
     Memory(hapax::Claim<'static>),
@@ -24,8 +25,8 @@ pub struct HeldClaim {
     calls: Calls,
 }
 
-/// An attempt as `hapax._answers.Claim` takes it: its outcome, the claim with its token and whether it
-/// is verified, what is left of another's lease, and what is done, with its result.
+/// An attempt as `hapax._answers.Claim` takes it: its outcome, the claim with its token and whether
+/// it is verified, what is left of another's lease, and what is done, with its result.
 type Parts = (&'static str, Option<(Held, u64, bool)>, Option<Duration>, Option<(Verdict, Option<Vec<u8>>)>);
 
 pub fn in_memory(py: Python<'_>, attempt: Attempt<'_>) -> PyResult<Py<PyAny>> {
@@ -67,10 +68,18 @@ fn object(py: Python<'_>, (outcome, held, lease_left, done): Parts, calls: Calls
 }
 
 impl HeldClaim {
-    fn take(&self) -> PyResult<Held> {
-        let held = self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        held.ok_or_else(|| exception("HapaxError", ("expected a claim that has not ended, got one that has",)))
+    fn lock(&self) -> PyResult<OwnedMutexGuard<Option<Held>>> {
+        let busy = |_| exception("HapaxError", ("expected a claim that is not being renewed: await that first",));
+        Arc::clone(&self.held).try_lock_owned().map_err(busy)
     }
+
+    fn take(&self) -> PyResult<Held> {
+        self.lock()?.take().ok_or_else(ended)
+    }
+}
+
+fn ended() -> PyErr {
+    exception("HapaxError", ("expected a claim that has not ended, got one that has",))
 }
 
 #[pymethods]
@@ -112,20 +121,17 @@ impl HeldClaim {
         }
     }
 
+    /// Cancelling it keeps the claim, which stays behind its lock.
     fn renew<'py>(&self, py: Python<'py>, lease: Seconds) -> PyResult<Bound<'py, PyAny>> {
-        let (place, lease) = (Arc::clone(&self.held), lease.0);
-        let put_back = move |held| *place.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(held);
-        match self.take()? {
-            Held::Memory(mut claim) => {
-                let renewed = claim.renew(lease);
-                put_back(Held::Memory(claim));
-                raise(renewed).map(|()| py.None().into_bound(py))
-            }
-            Held::Stored(mut claim) => self.calls.call(py, async move {
-                let renewed = claim.renew(lease).await;
-                put_back(Held::Stored(claim));
-                answer(renewed, |py, ()| Ok(py.None()))
-            }),
+        let (mut held, lease) = (self.lock()?, lease.0);
+        if let Some(Held::Memory(claim)) = &mut *held {
+            return raise(claim.renew(lease)).map(|()| py.None().into_bound(py));
         }
+        self.calls.call(py, async move {
+            match &mut *held {
+                Some(Held::Stored(claim)) => answer(claim.renew(lease).await, |py, ()| Ok(py.None())),
+                _ => Box::new(|_: Python<'_>| Err(ended())) as Answer,
+            }
+        })
     }
 }

@@ -31,11 +31,17 @@ pub struct Numpy {
 /// The number of digests that are made at a time: they stay in the processor's cache.
 const AT_ONCE: usize = 512;
 
+/// Refuses an id that would be taken for the ids that its letters are.
+pub fn must_be_several(ids: &Bound<'_, PyAny>) -> PyResult<()> {
+    if ids.is_instance_of::<PyString>() || ids.is_instance_of::<PyBytes>() {
+        return Err(PyTypeError::new_err("expected several ids, got one: pass it to `check`, or in a list"));
+    }
+    Ok(())
+}
+
 impl Batch {
     pub fn of(dedup: &Dedup, ids: &Bound<'_, PyAny>) -> PyResult<Self> {
-        if ids.is_instance_of::<PyString>() || ids.is_instance_of::<PyBytes>() {
-            return Err(PyTypeError::new_err("expected several ids, got one: pass it to `check`, or in a list"));
-        }
+        must_be_several(ids)?;
         if ids.is_instance_of::<PyList>() || ids.is_instance_of::<PyTuple>() {
             return Self::of_items(dedup, ids);
         }
@@ -52,7 +58,8 @@ impl Batch {
                 ids.call_method0("__arrow_c_array__")?.extract()?;
             let schema = schema.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_schema"))?.as_ptr();
             let array = array.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_array"))?.as_ptr();
-            // SAFETY: capsules of these names have a schema and an array, which this takes out of them.
+            // SAFETY: capsules of these names have a schema and an array, which this takes out of
+            // them.
             let chunk = unsafe {
                 let schema = FFI_ArrowSchema::from_raw(schema.cast());
                 from_ffi(FFI_ArrowArray::from_raw(array.cast()), &schema)
@@ -100,20 +107,20 @@ impl Batch {
         Ok(Batch::Numpy(Numpy { _owner: ids.clone().unbind(), data, len, stride, is_signed: typestr == "<i8" }))
     }
 
-    pub fn len(&self) -> usize {
-        match self {
-            Batch::Digests(digests) => digests.len(),
-            Batch::Arrow(chunks) => chunks.iter().map(|chunk| chunk.len()).sum(),
-            Batch::Numpy(column) => column.len,
-        }
-    }
-
     /// Calls `sink` with the digests of all ids, in order, some at a time.
     pub fn digests(&self, dedup: &Dedup, sink: &mut dyn FnMut(&[Prepared])) {
         match self {
             Batch::Digests(digests) => sink(digests),
             Batch::Arrow(chunks) => chunks.iter().for_each(|chunk| arrow_digests(dedup, chunk, sink)),
-            Batch::Numpy(column) => column.digests(dedup, sink),
+            Batch::Numpy(Numpy { data, len, stride, is_signed, .. }) => {
+                let address = |i: usize| data.wrapping_add_signed(i as isize * stride);
+                // SAFETY: the array, which is kept, has as many integers there, in any alignment.
+                let item = |i| unsafe { std::ptr::with_exposed_provenance::<u64>(address(i)).read_unaligned() };
+                match is_signed {
+                    true => feed(dedup, (0..*len).map(|i| Int::from(item(i))), sink),
+                    false => ints(dedup, (0..*len).map(item), sink),
+                }
+            }
         }
     }
 }
@@ -141,15 +148,13 @@ fn column(array: ArrayRef) -> PyResult<ArrayRef> {
         _ => array,
     };
     let values = array.as_any_dictionary_opt().map_or(array.data_type(), |dictionary| dictionary.values().data_type());
-    if values.is_integer() || is_bytes(values) {
+    use DataType::*;
+    if values.is_integer()
+        || matches!(values, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
+    {
         return Ok(array);
     }
     Err(PyTypeError::new_err(format!("expected one column of integers, text or bytes; got the type {values}")))
-}
-
-fn is_bytes(values: &DataType) -> bool {
-    use DataType::*;
-    matches!(values, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
 }
 
 fn arrow_digests(dedup: &Dedup, array: &dyn Array, sink: &mut dyn FnMut(&[Prepared])) {
@@ -187,16 +192,4 @@ fn ints(dedup: &Dedup, ints: impl Iterator<Item = u64> + Clone, sink: &mut dyn F
         return feed(dedup, ints.map(Int::from), sink);
     }
     feed(dedup, ints.map(|int| IntId::from(i128::from(int))), sink)
-}
-
-impl Numpy {
-    fn digests(&self, dedup: &Dedup, sink: &mut dyn FnMut(&[Prepared])) {
-        let address = |i: usize| self.data.wrapping_add_signed(i as isize * self.stride);
-        // SAFETY: the array, which is kept, has as many integers there, in any alignment.
-        let item = |i| unsafe { std::ptr::with_exposed_provenance::<u64>(address(i)).read_unaligned() };
-        if self.is_signed {
-            return feed(dedup, (0..self.len).map(|i| Int::from(item(i))), sink);
-        }
-        ints(dedup, (0..self.len).map(item), sink)
-    }
 }

@@ -17,10 +17,11 @@ use pyo3::types::PyDict;
 /// >>> dedup.check("order-17").outcome, dedup.check("order-17").outcome
 /// ('fresh', 'duplicate')
 ///
-/// Durations are timedeltas or seconds. Options: `window` (10 minutes), `capacity` (ids to begin with, a
-/// million), `max_memory` (bytes), `history` (a History), `journal` (a directory), `long_memory` (a
-/// LongMemory), `lease` of claims (30 s), `scope`, `refresh_on_duplicate`, `key` (16 secret bytes), `clock`
-/// (a ManualClock). It is used from any thread. After a fork a child has a copy, without the journal.
+/// Durations are timedeltas or seconds. Options: `window` (10 minutes), `capacity` (ids to begin
+/// with, a million), `max_memory` (bytes), `history` (a History), `journal` (a directory),
+/// `long_memory` (a LongMemory), `lease` of claims (30 s), `scope`, `refresh_on_duplicate`, `key`
+/// (16 secret bytes), `clock` (a ManualClock). It is used from any thread. After a fork a child has
+/// a copy, without the journal.
 #[pyclass(frozen, module = "hapax")]
 pub struct Dedup {
     /// In a box, since it is aligned to cache lines, as Python's objects are not.
@@ -41,7 +42,7 @@ impl Dedup {
     }
 
     fn verdicts(&self, batch: &Batch, at: Option<Timestamp>) -> Vec<hapax::Verdict> {
-        let (mut all, mut some) = (Vec::with_capacity(batch.len()), Vec::new());
+        let (mut all, mut some) = (Vec::new(), Vec::new());
         let Some(at) = at else {
             batch.digests(&self.engine, &mut |digests| {
                 self.engine.check_batch(digests.iter().copied(), &mut some);
@@ -50,7 +51,7 @@ impl Dedup {
             return all;
         };
         // In one call: a batch with a time is refused as a whole, and an empty one is a watermark.
-        let mut gathered = Vec::with_capacity(batch.len());
+        let mut gathered = Vec::new();
         batch.digests(&self.engine, &mut |digests| gathered.extend_from_slice(digests));
         self.engine.check_batch_at(gathered, at, &mut all);
         all
@@ -78,7 +79,8 @@ impl Dedup {
     ///
     /// >>> import hapax, uuid
     /// >>> dedup = hapax.Dedup()
-    /// >>> [dedup.check(id).is_fresh for id in ("17", b"17", 17, ("orders", 17, None), uuid.UUID(int=17))]
+    /// >>> ids = ["17", b"17", 17, ("orders", 17, None), uuid.UUID(int=17)]
+    /// >>> [dedup.check(id).is_fresh for id in ids]
     /// [True, False, True, True, True]
     ///
     /// With `at`, an aware datetime or nanoseconds since 1970, it counts as of the event's time.
@@ -91,9 +93,9 @@ impl Dedup {
         verdict::object(id.py(), verdict?)
     }
 
-    /// Checks many ids, in order, several times as fast as one by one, while other threads run: a list, or
-    /// a column of NumPy, Arrow, pandas, Polars or DuckDB, which is read where it is. If any of them is no
-    /// id, it raises, and none is remembered.
+    /// Checks many ids, in order, several times as fast as one by one, while other threads run: a
+    /// list, or a column of NumPy, Arrow, pandas, Polars or DuckDB, which is read where it is. If
+    /// any of them is no id, it raises, and none is remembered.
     ///
     /// >>> import hapax
     /// >>> hapax.Dedup().check_batch(["a", "a", "b"]).fresh()
@@ -104,8 +106,8 @@ impl Dedup {
         verdict::objects(ids.py(), &ids.py().detach(|| self.verdicts(&batch, at)))
     }
 
-    /// Claims an id: nobody else gets it until the claim is completed, released or dropped, or its lease
-    /// has expired. Of another message with the id, by its `fingerprint`, it is a mismatch.
+    /// Claims an id: nobody else gets it until the claim is completed, released or dropped, or its
+    /// lease has expired. Of another message with the id, by its `fingerprint`, it is a mismatch.
     ///
     /// >>> import hapax
     /// >>> dedup = hapax.Dedup()
@@ -126,8 +128,8 @@ impl Dedup {
         self.decide(id, |engine, id| engine.contains(id).map(|tier| tier.to_string()))
     }
 
-    /// Forgets an id, so that it can be accepted again: "entirely", "except by history", or not, since it
-    /// is "in progress".
+    /// Forgets an id, so that it can be accepted again: "entirely", "except by history", or not,
+    /// since it is "in progress".
     fn forget(&self, id: &Bound<'_, PyAny>) -> PyResult<&'static str> {
         self.decide(id, |engine, id| match engine.forget(id) {
             Forgotten::Entirely => "entirely",

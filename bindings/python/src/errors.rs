@@ -17,54 +17,26 @@ pub fn wrong_option(text: String) -> PyErr {
     exception("OptionError", (text,))
 }
 
-/// An error of the library that Python gets as an exception.
-pub trait Raised: std::error::Error {
-    const CLASS: &'static str = "HapaxError";
-
-    fn raised(self) -> PyErr
-    where
-        Self: Sized,
-    {
-        exception(Self::CLASS, (self.to_string(),))
-    }
-}
-
-impl Raised for Error {
-    fn raised(self) -> PyErr {
-        let class = match &self {
-            Error::InvalidOption { .. } => "OptionError",
-            Error::Journal(_) | Error::Segments(_) => "JournalError",
-            _ => Self::CLASS,
-        };
-        exception(class, (self.to_string(),))
-    }
-}
-
-impl Raised for JournalError {
-    const CLASS: &'static str = "JournalError";
-}
-
-impl Raised for LostLease {
-    const CLASS: &'static str = "LostLease";
-}
-
-impl Raised for StoreError {
-    fn raised(self) -> PyErr {
-        exception("StoreError", (self.to_string(), self.kind().to_string()))
-    }
-}
-
-impl Raised for ClaimError {
-    fn raised(self) -> PyErr {
-        match self {
-            ClaimError::LostLease(lost) => lost.raised(),
-            ClaimError::Store(error) => error.raised(),
-            other => exception(Self::CLASS, (other.to_string(),)),
-        }
-    }
-}
-
 /// Raises what a call of the library returned as an error.
-pub fn raise<T, E: Raised>(result: Result<T, E>) -> PyResult<T> {
-    result.map_err(Raised::raised)
+pub fn raise<T, E: std::error::Error + 'static>(result: Result<T, E>) -> PyResult<T> {
+    result.map_err(|error| raised(&error))
+}
+
+fn raised(error: &(dyn std::error::Error + 'static)) -> PyErr {
+    match error.downcast_ref() {
+        Some(ClaimError::LostLease(lost)) => return raised(lost),
+        Some(ClaimError::Store(error)) => return raised(error),
+        _ => {}
+    }
+    if let Some(error) = error.downcast_ref::<StoreError>() {
+        return exception("StoreError", (error.to_string(), error.kind().to_string()));
+    }
+    let class = match error.downcast_ref() {
+        Some(Error::InvalidOption { .. }) => "OptionError",
+        Some(Error::Journal(_) | Error::Segments(_)) => "JournalError",
+        _ if error.is::<JournalError>() => "JournalError",
+        _ if error.is::<LostLease>() => "LostLease",
+        _ => "HapaxError",
+    };
+    exception(class, (error.to_string(),))
 }

@@ -1,4 +1,5 @@
-//! Idempotency keys for ASGI: requests go through hapax-http's own layer, whose handler is Python's.
+//! Idempotency keys for ASGI: requests go through hapax-http's own layer, whose handler is
+//! Python's.
 
 use crate::errors::{exception, raise, wrong_option};
 use crate::id::Seconds;
@@ -37,7 +38,8 @@ pub struct IdempotencyLayer {
     calls: Calls,
 }
 
-/// The way back from a handler, which may be on any thread: an exception, or the parts of a response.
+/// The way back from a handler, which may be on any thread: an exception, or the parts of a
+/// response.
 #[pyclass(frozen, module = "hapax")]
 pub struct Respond(Mutex<Option<oneshot::Sender<PyResult<Whole>>>>);
 
@@ -118,7 +120,8 @@ impl IdempotencyLayer {
         Ok(IdempotencyLayer { layer: raise(builder.build())?, calls: Calls::here(true) })
     }
 
-    /// Awaits the response to a request (method, target, headers, body, owner): status, headers, body.
+    /// Awaits the response to a request (method, target, headers, body, owner): status, headers,
+    /// body.
     fn handle<'py>(&self, py: Python<'py>, request: Parts, start: Py<PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (method, target, headers, body, owner) = request;
         let request = Request::builder().method(&*method).uri(&target[..]).extension(Owner(owner));

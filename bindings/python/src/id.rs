@@ -27,8 +27,8 @@ impl AsRef<[u8]> for Id<'_, '_> {
     }
 }
 
-/// An integer as an id: its 8 little-endian bytes, as `Int::from(17_i64)` has them, whatever type it
-/// came in; 16 if it does not fit.
+/// An integer as an id: its 8 little-endian bytes, as `Int::from(17_i64)` has them, whatever type
+/// it came in; 16 if it does not fit.
 #[derive(Clone, Copy)]
 pub struct IntId([u8; 16]);
 

@@ -1,9 +1,10 @@
 //! Calls that wait: of a thread, which lets others run meanwhile, or of asyncio, which gets an
 //! awaitable.
 
-use crate::errors::{Raised, exception, raise};
+use crate::errors::{exception, raise};
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
+use std::error::Error;
 use std::pin::pin;
 use std::process;
 use std::ptr::null_mut;
@@ -15,7 +16,7 @@ use tokio::runtime::Runtime;
 pub type Answer = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 /// Returns the answer that a result of the library is.
-pub fn answer<T: Send + 'static, E: Raised + Send + 'static>(
+pub fn answer<T: Send + 'static, E: Error + Send + 'static>(
     result: Result<T, E>,
     then: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
 ) -> Answer {

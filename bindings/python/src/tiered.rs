@@ -1,6 +1,7 @@
 //! The engine with a store, for threads and for asyncio.
 
 use crate::claim;
+use crate::columns::must_be_several;
 use crate::errors::raise;
 use crate::id::{Id, Seconds};
 use crate::options;
@@ -11,7 +12,7 @@ use hapax_redis::{RedisOptions, RedisStore};
 use hapax_store::{DynStore, InMemoryStore, StoreError, TieredClaimOptions};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PyType};
 use std::time::Duration;
 
 type Engine = hapax_store::TieredDedup<DynStore>;
@@ -19,15 +20,15 @@ type Engine = hapax_store::TieredDedup<DynStore>;
 /// Memory in front of a store that processes share: Redis, PostgreSQL, or memory alone.
 ///
 /// >>> import hapax
-/// >>> dedup = hapax.TieredDedup.connect("memory:", retention=7 * 86400)  # redis://…, postgres://…
+/// >>> dedup = hapax.TieredDedup.connect("memory:", retention=86400)  # redis://…
 /// >>> with dedup.claim("order-17", lease=600) as claim:
 /// ...     claim.complete(b"receipt")
 /// >>> dedup.claim("order-17", wants_result=True).result
 /// b'receipt'
 ///
-/// Options of `connect`: `namespace` (the service's name at the store), `window`, `capacity`, `max_memory`,
-/// `retention`, `lease`, `scope`, `timeout`, `retries`, `in_doubt`, `on_store_error` ("fail" or "admit").
-/// Build it after a fork.
+/// Options of `connect`: `namespace` (the service's name at the store), `window`, `capacity`,
+/// `max_memory`, `retention`, `lease`, `scope`, `timeout`, `retries`, `in_doubt`, `on_store_error`
+/// ("fail" or "admit"). Build it after a fork.
 #[pyclass(frozen, subclass, module = "hapax")]
 pub struct TieredDedup {
     pub engine: Box<Engine>,
@@ -70,11 +71,10 @@ impl TieredDedup {
     /// Asks about one id.
     fn ask<'py, F: Future<Output = Answer> + Send + 'static>(
         &self,
-        py: Python<'py>,
         id: &Bound<'py, PyAny>,
         asked: impl FnOnce(Engine, Vec<u8>) -> F,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.calls.call(py, asked(Engine::clone(&self.engine), Id::of(id)?.as_ref().to_vec()))
+        self.calls.call(id.py(), asked(Engine::clone(&self.engine), Id::of(id)?.as_ref().to_vec()))
     }
 }
 
@@ -105,12 +105,13 @@ impl TieredDedup {
     }
 
     /// Checks an id, and marks it on sight. If its worker dies, the message is lost: see `claim`.
-    fn check<'py>(&self, py: Python<'py>, id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.ask(py, id, |engine, id| async move { answer(engine.check(id).await, verdict::object) })
+    fn check<'py>(&self, id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.ask(id, |engine, id| async move { answer(engine.check(id).await, verdict::object) })
     }
 
     /// Checks many ids in few round trips: a verdict, or a StoreError, for each.
     fn check_batch<'py>(&self, py: Python<'py>, ids: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        must_be_several(ids)?;
         let ids = ids.try_iter()?.map(|id| Ok(Id::of(&id?)?.as_ref().to_vec())).collect::<PyResult<Vec<_>>>()?;
         let engine = self.engine.clone();
         self.calls.call(py, async move {
@@ -125,45 +126,39 @@ impl TieredDedup {
         })
     }
 
-    /// Claims an id: no other caller gets it, in any process. `wait` is how long to wait while it is in
-    /// progress, `retention` how long it stays done, `wants_result` asks for what it was completed with.
-    #[pyo3(signature = (id, *, lease = None, fingerprint = None, retention = None, wants_result = false, wait = None))]
-    #[expect(clippy::too_many_arguments, reason = "Python names them")]
-    fn claim<'py>(
-        &self,
-        py: Python<'py>,
-        id: &Bound<'py, PyAny>,
-        lease: Option<Seconds>,
-        fingerprint: Option<&[u8]>,
-        retention: Option<Seconds>,
-        wants_result: bool,
-        wait: Option<Seconds>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let options = TieredClaimOptions::new();
-        let options = lease.map_or(options, |lease| options.lease(lease.0));
-        let options = fingerprint.map_or(options, |fingerprint| options.fingerprint(fingerprint));
-        let options = retention.map_or(options, |retention| options.retention(retention.0));
-        let options = if wants_result { options.wants_result() } else { options };
-        let patience = wait.map_or(Duration::ZERO, |wait| wait.0);
+    /// Claims an id: no other caller gets it, in any process. `wait` is how long to wait while it
+    /// is in progress, `retention` how long it stays done, `wants_result` asks for what it was
+    /// completed with.
+    #[pyo3(signature = (id, **options))]
+    fn claim<'py>(&self, id: &Bound<'py, PyAny>, options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
+        let given = (TieredClaimOptions::new(), Duration::ZERO);
+        let (options, patience) = options::fold(options, given, |(options, patience), name, value| {
+            let secs = || Ok::<_, PyErr>(value.extract::<Seconds>()?.0);
+            Ok(Some(match name {
+                "lease" => (options.lease(secs()?), patience),
+                "fingerprint" => (options.fingerprint(value.cast::<PyBytes>()?.as_bytes()), patience),
+                "retention" => (options.retention(secs()?), patience),
+                "wants_result" if value.extract()? => (options.wants_result(), patience),
+                "wants_result" => (options, patience),
+                "wait" => (options, secs()?),
+                _ => return Ok(None),
+            }))
+        })?;
         let calls = self.calls;
-        self.ask(py, id, move |engine, id| async move {
+        self.ask(id, move |engine, id| async move {
             let attempt = engine.claim_wait_with(id, options, patience).await;
             answer(attempt, move |py, attempt| claim::stored(py, attempt, calls))
         })
     }
 
     /// Forgets an id, in memory and in the store. Returns True if the store knew it.
-    fn forget<'py>(&self, py: Python<'py>, id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.ask(py, id, |engine, id| async move { answer(engine.forget(id).await, |py, known| known.into_py_any(py)) })
+    fn forget<'py>(&self, id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.ask(id, |engine, id| async move { answer(engine.forget(id).await, |py, known| known.into_py_any(py)) })
     }
 
     /// Has an id that a consumer has put aside handled again. Returns True if it was put aside.
-    fn redrive<'py>(&self, py: Python<'py>, id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.ask(
-            py,
-            id,
-            |engine, id| async move { answer(engine.redrive(id).await, |py, known| known.into_py_any(py)) },
-        )
+    fn redrive<'py>(&self, id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.ask(id, |engine, id| async move { answer(engine.redrive(id).await, |py, known| known.into_py_any(py)) })
     }
 
     /// Waits until everything that was accepted before is durable in the store.

@@ -78,6 +78,12 @@ def test_asyncio(store_url):
             gone.cancel()
             await claim.complete(b"r")
         assert (await waiting).result == b"r"
+        async with await dedup.claim("renewed") as claim:
+            renewing = asyncio.ensure_future(claim.renew(60))
+            await asyncio.sleep(0)
+            renewing.cancel()
+            await asyncio.sleep(0.05)
+            assert (await dedup.claim("renewed")).outcome == "in progress"  # giving up a renewal keeps the claim
         with pytest.raises(asyncio.CancelledError):
             await gone
         with pytest.raises(KeyError):
