@@ -1,5 +1,5 @@
-//! Messages in their handler, as a task: their attempts are counted, their leases renewed, a panic is
-//! a failure, and a stop ends it. A batch that fails is taken apart, part by part.
+//! Messages in their handler, as a task: their attempts are counted, their leases renewed, a panic
+//! is a failure, and a stop ends it. A batch that fails is taken apart, part by part.
 
 use super::attempt::{Failure, Task, Terms, Worked, work};
 use super::handler::FailureKind;

@@ -105,7 +105,7 @@ impl Engine {
         })
     }
 
-    /// Claims ids, each with its options: a lease and a retention of their own are not checked here.
+    /// Claims ids, each with its options, whose lease and retention are not checked here.
     pub(super) fn claim_named(
         &self,
         claims: Vec<(Name, TieredClaimOptions)>,

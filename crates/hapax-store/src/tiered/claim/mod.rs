@@ -1,8 +1,8 @@
 //! Claims: an id that is the caller's to handle, for a while.
 //!
 //! `api` is what users call, `handle` what they get; `attempts` decides between memory, store and
-//! policy, `holder` ends and renews a claim, of any store, and `completing` and `keeping` do so with many at a
-//! time.
+//! policy, `holder` ends and renews a claim, of any store, `completing` and `keeping` do so with
+//! many at a time.
 
 mod api;
 mod attempts;
