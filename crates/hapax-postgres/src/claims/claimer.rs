@@ -15,6 +15,8 @@ use tokio::time::Instant;
 /// where there are more names than one look finds, as many as it finds.
 const NAMES_SEEN: usize = 64;
 const NAMES_CLAIMED: usize = 16;
+/// The most runs that a claim takes of more names than one look finds.
+const FIRST_OF_MANY: usize = 256;
 /// The time for which a list of names is used, while some of them are left, but not too many.
 const LIST_LASTS: Duration = Duration::from_millis(100);
 
@@ -109,9 +111,12 @@ impl Claimer {
             self.list(database, &is_paused).await?;
         }
         while !self.names.all.is_empty() {
-            let most = if self.names.all.len() > NAMES_SEEN { NAMES_SEEN } else { NAMES_CLAIMED };
+            let are_many = self.names.all.len() > NAMES_SEEN;
+            let most = if are_many { NAMES_SEEN } else { NAMES_CLAIMED };
             let names = self.names.take(portion.first.clamp(1, most));
-            let runs = self.claim_of(database, &names, portion).await?;
+            // Each of many names waits for the claims of all others: it takes less at once.
+            let first = if are_many { portion.first.min(FIRST_OF_MANY) } else { portion.first };
+            let runs = self.claim_of(database, &names, &Portion { first, ..*portion }).await?;
             // A name that had something may have more: it is visited again after the others.
             let has_some: HashSet<&str> = runs.iter().map(|run| run.name.as_str()).collect();
             names

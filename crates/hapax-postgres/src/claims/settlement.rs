@@ -98,7 +98,7 @@ impl Open {
 
     fn count_down<'o>(&mut self, outcomes: impl Iterator<Item = &'o Outcome>) {
         for outcome in outcomes.filter(|outcome| outcome.key.is_none()) {
-            self.0.entry(outcome.token).and_modify(|left| *left -= 1);
+            self.0.entry(outcome.token).and_modify(|left| *left = left.saturating_sub(1));
         }
     }
 }
@@ -289,6 +289,19 @@ mod tests {
     fn outcome(token: i64) -> Outcome {
         let put_off = Duration::ZERO;
         Outcome { name: "c".into(), key: None, token, first: None, fates: Vec::new(), put_off }
+    }
+
+    #[test]
+    fn a_claim_is_over_with_the_last_of_its_messages() {
+        let run = |token, key| Run { name: "c".into(), key, token, claimed_at: Instant::now(), messages: Vec::new() };
+        let mut open = Open::default();
+        open.claimed(&[run(1, None), run(1, None), run(1, Some(vec![7])), run(2, None)]);
+        assert!(open.over(&[outcome(1), outcome(3)]).is_empty());
+        assert_eq!(open.over(&[outcome(1), outcome(1)]), [1]);
+        open.settled(&[outcome(1), outcome(2)], &[false, true]);
+        assert_eq!((open.over(&[outcome(1)]), open.over(&[outcome(2)])), (vec![1], vec![2]));
+        open.settled(&[outcome(1), outcome(2)], &[false, false]);
+        assert!(open.0.is_empty());
     }
 
     #[test]

@@ -340,9 +340,10 @@ impl<'r, P: Publisher> Running<'r, P> {
             let some = runs.by_ref().take(a_task).collect();
             let (publishing, says) = (Arc::clone(&self.publishing), self.says.clone());
             self.publications.spawn(async move {
-                let singly = match is_batching {
-                    true => publishing.together(some).await.map(|outcomes| says.send(outcomes)).err(),
-                    false => Some(some),
+                let singly = if is_batching {
+                    publishing.together(some).await.map(|outcomes| says.send(outcomes)).err()
+                } else {
+                    Some(some)
                 };
                 let each = singly.into_iter().flatten().map(|run| publishing.singly(run));
                 let mut each = each.collect::<FuturesUnordered<_>>().ready_chunks(A_TASK);

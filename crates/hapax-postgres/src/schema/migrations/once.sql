@@ -71,8 +71,8 @@ BEGIN
 {unknown}                END;
             END IF;
         END IF;
-        -- The state has moved; or somebody has marked it, and is seen from now on: in one of those that
-        -- are written into.
+        -- The state has moved; or somebody has marked it, and is seen from now on: in one of those
+        -- that are written into.
         is_taken := true;
         looked := 1 + is_double::integer;
         oldest := newest - is_double::integer;

@@ -411,8 +411,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Makes what a claim that is over has left due again, from now on: so it is behind what everybody has
--- looked at. It keeps the claim's token: whoever had it may have died of one of these.
+-- Makes what a claim that is over has left due again, from now on: so it is behind what everybody
+-- has looked at. It gets the claim's token: whoever had it may have died of one of these.
 CREATE OR REPLACE FUNCTION {queue_lapse}(_name text, _from timestamptz, _until timestamptz) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     WITH over AS (
@@ -483,8 +483,8 @@ DECLARE
     _size bigint;
     _last integer;
 BEGIN
-    -- One at a time claims messages of a name: it reads what others have claimed, and writes down what
-    -- it claims.
+    -- One at a time claims messages of a name: it reads what others have claimed, and writes down
+    -- what it claims.
     PERFORM pg_advisory_xact_lock({take_lock}, u.number)
         FROM (SELECT DISTINCT hashtext(n) AS number FROM unnest(_names) n ORDER BY 1) u;
     _seen := {queue_open_since}(_open, _open_since, _is_marked);
@@ -507,8 +507,8 @@ BEGIN
         IF _later IS NOT NULL THEN
             PERFORM {queue_place}(_name, _from);
         END IF;
-        -- Those that were over before that were seen by whoever looked then; all are, if all is looked
-        -- through.
+        -- Those that were over before that were seen by whoever looked then; all are, if all is
+        -- looked through.
         IF isfinite(_from) THEN
             _lapsed := _now - _lease * interval '2 microseconds' - interval '1 minute';
         ELSE
@@ -661,8 +661,9 @@ END $$;
 
 -- Says what came of claims, as far as they still hold. _done was done: it is removed. _positions
 -- were tried and failed, or (dead) are given up. _names, _keys and _lanes (their tokens) are keys
--- to give back. _over: claims of which nothing is left but what is said here. Returns what somebody has locked, and so is to be said again: positions of messages,
--- and which keys (counted from one). A key of such a message is kept, and its lease begins again.
+-- to give back. _over: claims of which nothing is left but what is said here. Returns what somebody
+-- has locked, and so is to be said again: positions of messages, and which keys (counted from one).
+-- A key of such a message is kept, and its lease begins again.
 --
 -- A position alone names nothing: after a loss of what was committed last it is another message's.
 -- A token is random. Where a claim's token is, the claim was not lost, nor was what it had found. So
