@@ -28,8 +28,19 @@ pub struct Numpy {
     is_signed: bool,
 }
 
-/// The number of digests that are made at a time: they stay in the processor's cache.
-const AT_ONCE: usize = 512;
+/// A taker of ids of any kind, in order: a batch may come in several parts.
+pub trait Sink {
+    fn take<I: hapax::Id>(&mut self, ids: impl Iterator<Item = I>);
+}
+
+/// The digests of ids.
+pub struct Digests<'d>(pub &'d Dedup, pub Vec<Prepared>);
+
+impl Sink for Digests<'_> {
+    fn take<I: hapax::Id>(&mut self, ids: impl Iterator<Item = I>) {
+        self.1.extend(ids.map(|id| seam::digested(self.0, id)));
+    }
+}
 
 /// Refuses an id that would be taken for the ids that its letters are.
 pub fn must_be_several(ids: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -107,33 +118,21 @@ impl Batch {
         Ok(Batch::Numpy(Numpy { _owner: ids.clone().unbind(), data, len, stride, is_signed: typestr == "<i8" }))
     }
 
-    /// Calls `sink` with the digests of all ids, in order, some at a time.
-    pub fn digests(&self, dedup: &Dedup, sink: &mut dyn FnMut(&[Prepared])) {
+    /// Gives all ids to `sink`, in order.
+    pub fn pour(&self, dedup: &Dedup, sink: &mut impl Sink) {
         match self {
-            Batch::Digests(digests) => sink(digests),
-            Batch::Arrow(chunks) => chunks.iter().for_each(|chunk| arrow_digests(dedup, chunk, sink)),
+            Batch::Digests(digests) => sink.take(digests.iter().copied()),
+            Batch::Arrow(chunks) => chunks.iter().for_each(|chunk| arrow(dedup, chunk, sink)),
             Batch::Numpy(Numpy { data, len, stride, is_signed, .. }) => {
                 let address = |i: usize| data.wrapping_add_signed(i as isize * stride);
                 // SAFETY: the array, which is kept, has as many integers there, in any alignment.
                 let item = |i| unsafe { std::ptr::with_exposed_provenance::<u64>(address(i)).read_unaligned() };
                 match is_signed {
-                    true => feed(dedup, (0..*len).map(|i| Int::from(item(i))), sink),
-                    false => ints(dedup, (0..*len).map(item), sink),
+                    true => sink.take((0..*len).map(|i| Int::from(item(i)))),
+                    false => ints((0..*len).map(item), sink),
                 }
             }
         }
-    }
-}
-
-fn feed<I: hapax::Id>(dedup: &Dedup, ids: impl Iterator<Item = I>, sink: &mut dyn FnMut(&[Prepared])) {
-    let (mut ids, mut digests) = (ids.fuse(), Vec::with_capacity(AT_ONCE));
-    loop {
-        digests.clear();
-        digests.extend(ids.by_ref().take(AT_ONCE).map(|id| seam::digested(dedup, id)));
-        if digests.is_empty() {
-            return;
-        }
-        sink(&digests);
     }
 }
 
@@ -157,23 +156,27 @@ fn column(array: ArrayRef) -> PyResult<ArrayRef> {
     Err(PyTypeError::new_err(format!("expected one column of integers, text or bytes; got the type {values}")))
 }
 
-fn arrow_digests(dedup: &Dedup, array: &dyn Array, sink: &mut dyn FnMut(&[Prepared])) {
+fn arrow(dedup: &Dedup, array: &dyn Array, sink: &mut impl Sink) {
+    if let Some(dictionary) = array.as_any_dictionary_opt() {
+        let mut values = Digests(dedup, Vec::new());
+        // Of the dictionary, which has no dictionary of its own.
+        plain(dictionary.values(), &mut values);
+        return sink.take(dictionary.normalized_keys().into_iter().map(|key| values.1[key]));
+    }
+    plain(array, sink)
+}
+
+fn plain(array: &dyn Array, sink: &mut impl Sink) {
     macro_rules! values {
         ($values:expr) => {{
             let values = $values;
-            feed(dedup, (0..values.len()).map(|i| values.value(i)), sink)
+            sink.take((0..values.len()).map(|i| values.value(i)))
         }};
-    }
-    if let Some(dictionary) = array.as_any_dictionary_opt() {
-        let mut values = Vec::with_capacity(dictionary.values().len());
-        arrow_digests(dedup, dictionary.values(), &mut |digests| values.extend_from_slice(digests));
-        let keys = dictionary.normalized_keys();
-        return feed(dedup, keys.into_iter().map(|key| values[key]), sink);
     }
     downcast_integer_array!(
         array => match array.data_type() {
-            DataType::UInt64 => ints(dedup, array.values().iter().map(|&int| int as u64), sink),
-            _ => feed(dedup, array.values().iter().map(|&int| Int::from(int as i64)), sink),
+            DataType::UInt64 => ints(array.values().iter().map(|&int| int as u64), sink),
+            _ => sink.take(array.values().iter().map(|&int| Int::from(int as i64))),
         },
         DataType::Utf8 => values!(array.as_string::<i32>()),
         DataType::LargeUtf8 => values!(array.as_string::<i64>()),
@@ -187,9 +190,9 @@ fn arrow_digests(dedup: &Dedup, array: &dyn Array, sink: &mut dyn FnMut(&[Prepar
 }
 
 /// Integers of 64 bits without a sign, which are mostly small enough to have one.
-fn ints(dedup: &Dedup, ints: impl Iterator<Item = u64> + Clone, sink: &mut dyn FnMut(&[Prepared])) {
+fn ints(ints: impl Iterator<Item = u64> + Clone, sink: &mut impl Sink) {
     if ints.clone().all(|int| i64::try_from(int).is_ok()) {
-        return feed(dedup, ints.map(Int::from), sink);
+        return sink.take(ints.map(Int::from));
     }
-    feed(dedup, ints.map(|int| IntId::from(i128::from(int))), sink)
+    sink.take(ints.map(|int| IntId::from(i128::from(int))))
 }

@@ -1,7 +1,7 @@
 //! The engine in memory.
 
 use crate::claim;
-use crate::columns::Batch;
+use crate::columns::{Batch, Digests, Sink};
 use crate::errors::raise;
 use crate::id::{Id, Seconds, time};
 use crate::options;
@@ -42,19 +42,34 @@ impl Dedup {
     }
 
     fn verdicts(&self, batch: &Batch, at: Option<Timestamp>) -> Vec<hapax::Verdict> {
-        let (mut all, mut some) = (Vec::new(), Vec::new());
         let Some(at) = at else {
-            batch.digests(&self.engine, &mut |digests| {
-                self.engine.check_batch(digests.iter().copied(), &mut some);
-                all.append(&mut some);
-            });
-            return all;
+            let mut checks = Checks { engine: &self.engine, all: Vec::new(), some: Vec::new() };
+            batch.pour(&self.engine, &mut checks);
+            return checks.all;
         };
         // In one call: a batch with a time is refused as a whole, and an empty one is a watermark.
-        let mut gathered = Vec::new();
-        batch.digests(&self.engine, &mut |digests| gathered.extend_from_slice(digests));
-        self.engine.check_batch_at(gathered, at, &mut all);
+        let (mut ids, mut all) = (Digests(&self.engine, Vec::new()), Vec::new());
+        batch.pour(&self.engine, &mut ids);
+        self.engine.check_batch_at(ids.1, at, &mut all);
         all
+    }
+}
+
+/// The checks of a batch, part by part.
+struct Checks<'d> {
+    engine: &'d hapax::Dedup,
+    all: Vec<hapax::Verdict>,
+    some: Vec<hapax::Verdict>,
+}
+
+impl Sink for Checks<'_> {
+    fn take<I: hapax::Id>(&mut self, ids: impl Iterator<Item = I>) {
+        self.engine.check_batch(ids, &mut self.some);
+        if self.all.is_empty() {
+            std::mem::swap(&mut self.all, &mut self.some)
+        } else {
+            self.all.append(&mut self.some)
+        }
     }
 }
 

@@ -16,14 +16,15 @@ pub fn object(py: Python<'_>, verdict: hapax::Verdict) -> PyResult<Py<PyAny>> {
     MADE[verdict.index()].get_or_try_init(py, make).map(|object| object.clone_ref(py))
 }
 
-/// Returns the verdicts of a batch: a byte for each, and the object that each byte stands for.
+/// Returns the verdicts of a batch: a byte for each, the object that each byte stands for, and a mask.
 pub fn objects<'py>(py: Python<'py>, verdicts: &[hapax::Verdict]) -> PyResult<Bound<'py, PyAny>> {
-    let bytes: Vec<u8> = verdicts.iter().map(|verdict| verdict.index() as u8).collect();
-    let (table, mut seen) = (PyDict::new(py), [false; 256]);
-    for verdict in verdicts {
-        if !std::mem::replace(&mut seen[verdict.index()], true) {
-            table.set_item(verdict.index(), object(py, *verdict)?)?;
-        }
+    let codes: Vec<u8> = verdicts.iter().map(|verdict| verdict.index() as u8).collect();
+    let mask: Vec<u8> = verdicts.iter().map(|verdict| verdict.is_fresh().into()).collect();
+    let (table, mut seen) = (PyDict::new(py), [None; 256]);
+    verdicts.iter().for_each(|verdict| seen[verdict.index()] = Some(*verdict));
+    for verdict in seen.into_iter().flatten() {
+        table.set_item(verdict.index(), object(py, verdict)?)?;
     }
-    py.import("hapax._answers")?.getattr("Verdicts")?.call1((PyBytes::new(py, &bytes), table))
+    let answers = py.import("hapax._answers")?;
+    answers.call_method1("Verdicts", (PyBytes::new(py, &codes), table, PyBytes::new(py, &mask)))
 }

@@ -46,9 +46,8 @@ class Verdicts(Sequence):
 
     __slots__ = ("_codes", "_table", "_mask")
 
-    def __init__(self, codes, table):
-        self._codes, self._table = codes, table
-        self._mask = codes.translate(bytes(code in table and table[code].is_fresh for code in range(256)))
+    def __init__(self, codes, table, mask):
+        self._codes, self._table, self._mask = codes, table, mask
 
     def __len__(self):
         return len(self._codes)
