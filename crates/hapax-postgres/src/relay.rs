@@ -155,8 +155,8 @@ impl Relay {
     }
 
     /// Sets how many messages are in flight at a time: keys, each with one of its messages, and
-    /// messages without a key; and how many a batch of a publisher has, of which there are two. Fewer
-    /// go easy on a broker; more help where publications take long.
+    /// messages without a key; and how many a batch of a publisher has, of which there are two.
+    /// Fewer go easy on a broker; more help where publications take long.
     ///
     /// # Errors
     ///

@@ -37,8 +37,8 @@ pub(crate) struct Claimed {
     pub message: Message,
     /// The reason for which it becomes a dead letter untried.
     pub unfit: Option<Unfit>,
-    /// True if a claim of it was lost, or an attempt was begun that has not ended: whoever had it may
-    /// have died of it.
+    /// True if a claim of it was lost, or an attempt was begun that has not ended: whoever had it
+    /// may have died of it.
     pub was_lost: bool,
 }
 

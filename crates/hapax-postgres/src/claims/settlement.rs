@@ -103,9 +103,10 @@ impl Open {
     }
 }
 
-/// Settles claims, and ends those that are over. Claims that were lost to another worker or relay are left alone. Returns of each
-/// outcome whether it could not be settled, since somebody has locked its row: whoever is still at
-/// work on a message that was given up, or an operator. Its key is kept for another `lease`.
+/// Settles claims, and ends those that are over. Claims that were lost to another worker or relay
+/// are left alone. Returns of each outcome whether it could not be settled, since somebody has
+/// locked its row: whoever is still at work on a message that was given up, or an operator. Its key
+/// is kept for another `lease`.
 pub(crate) async fn settle(
     database: &Database,
     tables: &Tables,

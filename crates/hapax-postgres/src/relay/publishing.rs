@@ -118,8 +118,8 @@ impl<P: Publisher> Publishing<P> {
         self.over(run)
     }
 
-    /// Publishes the first messages of these keys at once, then the next of each, and so on. Returns
-    /// the runs if the publisher has no batches: none was published then.
+    /// Publishes the first messages of these keys at once, then the next of each, and so on.
+    /// Returns the runs if the publisher has no batches: none was published then.
     pub(super) async fn together(&self, mut runs: Vec<OpenRun>) -> Result<Vec<Outcome>, Vec<OpenRun>> {
         let mut going: Vec<usize> = (0..runs.len()).collect();
         loop {

@@ -49,8 +49,8 @@ pub(crate) fn made() -> String {
         .replace("{turns}", &TURNS.to_string())
 }
 
-/// Looks into the slots of buckets from `oldest`; their number is `looked`. Each is found by halves:
-/// the server evaluates six conditions for it.
+/// Looks into the slots of buckets from `oldest`; their number is `looked`. Each is found by
+/// halves: the server evaluates six conditions for it.
 ///
 /// Each slot has a statement of its own, with its number in it: so its plan is made once for a
 /// session, and locks that slot alone. A statement with a variable would lock all slots, in use or

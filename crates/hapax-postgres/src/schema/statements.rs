@@ -24,8 +24,8 @@ fn called(tables: &Tables, function: &str, values: usize) -> String {
     format!("{}({})", tables.table(function), values.join(", "))
 }
 
-/// Removes a message that is locked, and writes down what it was, if there is to be a record: `true`
-/// with its content. It is a statement without values, which is sent together with a commit.
+/// Removes a message that is locked, and writes down what it was, if there is to be a record:
+/// `true` with its content. It is a statement without values, which is sent together with a commit.
 pub(crate) fn finish(
     tables: &Tables,
     position: i64,

@@ -1,8 +1,8 @@
 //! One run of messages, by one handler, on a connection of its own.
 //!
-//! Each message takes one transaction, which locks the message, has the handler's effect, and removes
-//! the message. Where some of the claim's lease has passed, or a claim of the message was lost, one
-//! of ours comes before it, which renews the lease, and counts the attempt.
+//! Each message takes one transaction, which locks the message, has the handler's effect, and
+//! removes the message. Where some of the claim's lease has passed, or a claim of the message was
+//! lost, one of ours comes before it, which renews the lease, and counts the attempt.
 //!
 //! Our limits come before the server's, which are a safety net: a server that ends a transaction
 //! takes the connection with it, and the error of the attempt.
@@ -285,8 +285,8 @@ impl<H: Send + Sync + 'static> Work<H> {
         let (position, token) = (Value::Number(claimed.position), Value::Number(run.token));
         let (name, key) = (Value::Text(&run.name), Value::OptionalBytes(run.key.as_deref()));
         let net_ms = i64::try_from((self.lease + NET).as_millis()).unwrap_or(i64::MAX);
-        // An attempt that kills us is counted by nobody. So whatever a worker has lost is counted when
-        // it is begun.
+        // An attempt that kills us is counted by nobody. So whatever a worker has lost is counted
+        // when it is begun.
         let is_late = run.claimed_at.elapsed() >= self.to_settle() / 2;
         let begin = (claimed.was_lost || is_late).then(|| {
             let enough = Value::Real(micros(self.lease + self.to_settle() / 2));

@@ -25,8 +25,8 @@ impl<H: Handler> Session<H> for TokioSession {
         let client: &mut Client = &mut self.held;
         let begun = case.database.in_time("begin", async {
             if let Some((begin, begins)) = &case.begin {
-                // Sent in front of the transaction's beginning. Nobody awaits the answers, which the
-                // driver drops: if that failed, nothing is locked below.
+                // Sent in front of the transaction's beginning. Nobody awaits the answers, which
+                // the driver drops: if that failed, nothing is locked below.
                 let _ = client.batch_execute(&case.database.begin()).now_or_never();
                 let _ = tokio_driver::rows(client, begin, begins).now_or_never();
                 let _ = client.batch_execute("COMMIT").now_or_never();
