@@ -15,15 +15,6 @@ fn dead_letters(server: &Server) -> Vec<(String, Vec<String>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn poison_in_a_batch_is_put_aside_alone() {
-    let Some(server) = installed(|| Server::start(&[])) else { return };
-    ids().for_each(|id| _ = server.ask::<String>(&["XADD", "orders", "*", "id", &id]));
-    let stream = connect(&server, options("one").idle(HOUR)).await;
-    Billing::new(id).await.handles_batches(&stream).await;
-    assert_eq!((dead_letters(&server).len(), stream.lag().await.expect("a lag").pending), (POISON.len(), 0));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_dead_letter_whose_fields_are_added_anew_is_handled_by_the_same_consumer() {
     let Some(server) = installed(|| Server::start(&[])) else { return };
     ids().for_each(|id| _ = server.ask::<String>(&["XADD", "orders", "*", "id", &id]));
