@@ -127,9 +127,10 @@ impl Batch {
                 let address = |i: usize| data.wrapping_add_signed(i as isize * stride);
                 // SAFETY: the array, which is kept, has as many integers there, in any alignment.
                 let item = |i| unsafe { std::ptr::with_exposed_provenance::<u64>(address(i)).read_unaligned() };
-                match is_signed {
-                    true => sink.take((0..*len).map(|i| Int::from(item(i)))),
-                    false => ints((0..*len).map(item), sink),
+                if *is_signed {
+                    sink.take((0..*len).map(|i| Int::from(item(i))));
+                } else {
+                    ints((0..*len).map(item), sink);
                 }
             }
         }
@@ -166,6 +167,7 @@ fn arrow(dedup: &Dedup, array: &dyn Array, sink: &mut impl Sink) {
     plain(array, sink)
 }
 
+#[expect(clippy::unnecessary_cast, reason = "one of the types needs none")]
 fn plain(array: &dyn Array, sink: &mut impl Sink) {
     macro_rules! values {
         ($values:expr) => {{
