@@ -93,7 +93,7 @@ fn a_worker_with_a_pool_of_sqlx_keeps_its_word() {
         }
         let handler = Arc::new(Ill { insert: format!("INSERT INTO {}_effects VALUES ($1)", place.prefix) });
         let worker = Worker::new(pool(place.server.port, "postgres", 5).await, place.tables.clone(), "c").unwrap();
-        let worker = worker.poll(HOUR).unwrap().lease(ms(300)).unwrap().retry(soon(Some(1)));
+        let worker = worker.poll(HOUR).unwrap().lease(ms(1_500)).unwrap().retry(soon(Some(1)));
         let worker = worker.longest_outage(Duration::ZERO);
         let left = "SELECT count(*) FROM {p}_inbox WHERE dead_at IS NULL";
         let done = async {
@@ -107,8 +107,7 @@ fn a_worker_with_a_pool_of_sqlx_keeps_its_word() {
         worker.run_sqlx(Arc::clone(&handler), done).await.unwrap();
         assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_effects").await, 5);
         let letters = inbox::dead_letters(&client, &place.tables, Some("c"), 0, 10).await.unwrap();
-        let errors =
-            ["no", "never", "longer than 300ms", "longer than 300ms", "terminat", "is aborted", "panicked: oh"];
+        let errors = ["no", "never", "longer than 1.5s", "longer than 1.5s", "terminat", "is aborted", "panicked: oh"];
         for ((letter, id), error) in letters.iter().zip(bad).zip(errors) {
             assert!(letter.message.id == id.as_bytes() && letter.error.contains(error), "{letter:?}: {error}");
         }
