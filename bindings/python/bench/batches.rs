@@ -1,4 +1,4 @@
-//! Rust's batches of the ids of `bench.py`: ns of processor time an id, best and worst of five runs.
+//! Rust's batches of the ids of `bench.py`: ns of processor time an id, best and worst of five.
 
 use hapax::{Dedup, Int, Verdict};
 use std::time::Duration;

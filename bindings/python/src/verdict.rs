@@ -16,7 +16,7 @@ pub fn object(py: Python<'_>, verdict: hapax::Verdict) -> PyResult<Py<PyAny>> {
     MADE[verdict.index()].get_or_try_init(py, make).map(|object| object.clone_ref(py))
 }
 
-/// Returns the verdicts of a batch: a byte for each, the object that each byte stands for, and a mask.
+/// Returns the verdicts of a batch: a byte for each, the objects that bytes stand for, and a mask.
 pub fn objects<'py>(py: Python<'py>, verdicts: &[hapax::Verdict]) -> PyResult<Bound<'py, PyAny>> {
     let codes: Vec<u8> = verdicts.iter().map(|verdict| verdict.index() as u8).collect();
     let mask: Vec<u8> = verdicts.iter().map(|verdict| verdict.is_fresh().into()).collect();
