@@ -24,7 +24,6 @@ pub struct Numpy {
     _owner: Py<PyAny>,
     data: usize,
     len: usize,
-    stride: isize,
     is_signed: bool,
 }
 
@@ -114,8 +113,11 @@ impl Batch {
             }
         }
         let (data, _): (usize, bool) = interface.get_item("data")?.extract()?;
-        let stride = interface.get_item("strides")?.extract::<Option<(isize,)>>()?.map_or(8, |(stride,)| stride);
-        Ok(Batch::Numpy(Numpy { _owner: ids.clone().unbind(), data, len, stride, is_signed: typestr == "<i8" }))
+        if !interface.get_item("strides")?.is_none() || data % align_of::<u64>() != 0 {
+            // A part of a table: its integers do not stand one behind the other.
+            return Self::of_numpy(dedup, &ids.call_method0("copy")?);
+        }
+        Ok(Batch::Numpy(Numpy { _owner: ids.clone().unbind(), data, len, is_signed: typestr == "<i8" }))
     }
 
     /// Gives all ids to `sink`, in order.
@@ -123,10 +125,10 @@ impl Batch {
         match self {
             Batch::Digests(digests) => sink.take(digests.iter().copied()),
             Batch::Arrow(chunks) => chunks.iter().for_each(|chunk| arrow(dedup, chunk, sink)),
-            Batch::Numpy(Numpy { data, len, stride, is_signed, .. }) => {
-                let address = |i: usize| data.wrapping_add_signed(i as isize * stride);
-                // SAFETY: the array, which is kept, has as many integers there, in any alignment.
-                let item = |i| unsafe { std::ptr::with_exposed_provenance::<u64>(address(i)).read_unaligned() };
+            Batch::Numpy(Numpy { data, len, is_signed, .. }) => {
+                let start = std::ptr::with_exposed_provenance::<u64>(*data);
+                // SAFETY: the array, which is kept, has as many integers there, aligned.
+                let item = |i| unsafe { start.add(i).read() };
                 if *is_signed {
                     sink.take((0..*len).map(|i| Int::from(item(i))));
                 } else {

@@ -42,7 +42,7 @@ pub struct StoredEvent {
 
 impl StoredEvent {
     /// Returns the event in binary mode, with the headers of the broker that it goes to: a
-    /// publisher passes [`Message::headers`] on as they are.
+    /// publisher passes [`Message::headers`](hapax_message::Message) on as they are.
     pub fn binary(event: &Event, binding: Binding) -> Self {
         let id = event.id().map(|id| id.into_owned()).unwrap_or_default();
         StoredEvent { event: event.clone(), id, headers: event.headers(binding) }

@@ -135,7 +135,7 @@ impl<'m> NewMessage<'m> {
     }
 
     /// Sets names and values that go with it, as [`headers`](Self::headers) does: those of a
-    /// [`Message`] that is sent on, for example.
+    /// [`Message`](hapax_message::Message) that is sent on, for example.
     #[must_use]
     pub fn owned_headers(self, headers: &'m [(String, String)]) -> Self {
         NewMessage { headers: Headers::Owned(headers), ..self }
