@@ -150,7 +150,7 @@ impl Engine {
         }
     }
 
-    /// Looks for up to eight digests in the history; returns the set of those that it may have seen.
+    /// Looks for up to eight digests in the history; returns those that it may have seen.
     #[inline(never)]
     fn look_for_few(&self, history: &HistoryTier, digests: &[Digest], looks: &mut [Look]) -> u8 {
         self.window.kernel().call(|| history.look_for_few(digests, looks))

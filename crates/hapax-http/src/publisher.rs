@@ -31,7 +31,8 @@ type UriOf = dyn Fn(&Message) -> String + Send + Sync;
 /// use hyper_util::rt::TokioExecutor;
 ///
 /// let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-/// let publisher = HttpPublisher::new(client, |message| format!("http://127.0.0.1:8080/{}", message.name));
+/// let uri = "http://127.0.0.1:8080/charges";
+/// let publisher = HttpPublisher::<_, Full<Bytes>>::new(client, move |_| uri.to_owned());
 /// # let _ = publisher;
 /// ```
 ///

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 /// A message of SQS, as the client has it: [`aws_sdk_sqs::types::Message`], with its delivery.
 ///
 /// Its [id](Described::id) is that of CloudEvents, if its attributes have one, the attribute
-/// `message-id` of an outbox, or the `MessageId`, which SQS gives each time that a producer sends: it detects deliveries that SQS repeats, and
-/// none that a producer repeats. For those, take a key of the business from the body or an
+/// `message-id` of an outbox, or the `MessageId`, which SQS gives each time that a producer sends:
+/// it detects deliveries that SQS repeats, and none that a producer repeats. For those, take a key of the business from the body or an
 /// attribute, or the [deduplication id](Self::deduplication_id) if producers set it (and not if the
 /// queue makes it of the content, where two orders with the same content are two).
 ///

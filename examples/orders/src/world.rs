@@ -13,7 +13,7 @@ use testkit::postgres_server::Server;
 use testkit::processes::{Process, await_until, free_port};
 use tokio::runtime::Runtime;
 
-/// What can be killed: the three steps, and both servers.
+/// The number of things that can be killed: the three steps, and both servers.
 pub const KINDS: usize = 5;
 
 pub struct World {

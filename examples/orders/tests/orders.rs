@@ -1,5 +1,6 @@
 //! Kills all sides at random, and proves with the tables that each order was billed once and none
-//! is missing. `HAPAX_LONG=1` has a hundred times as many orders and kills (scripts/campaign-orders).
+//! is missing. `HAPAX_LONG=1` has a hundred times as many orders and kills
+//! (scripts/campaign-orders).
 
 use hapax_orders::world::{KINDS, World};
 use testkit::random;

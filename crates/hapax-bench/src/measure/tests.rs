@@ -69,7 +69,8 @@ fn an_exact_strategy_has_no_wrong_answer_however_it_is_called() {
         assert_eq!((seen.answers.missed, seen.answers.invented), (0, 0), "{setting:?}");
         let share = seen.answers.duplicates as f64 / (seen.answers.duplicates + seen.answers.fresh) as f64;
         assert!(share > setting.workload.duplicates * 0.8, "{setting:?}: {share}");
-        assert!(seen.checks > 0 && seen.nanos > 0, "{seen:?}");
+        // (A check beside work takes what is left of the time: nothing, if the machine was busy.)
+        assert!(seen.checks > 0 && (seen.nanos > 0 || setting.work > 0), "{seen:?}");
         assert_eq!(seen.latency.is_some(), setting.rate.is_some());
         assert_eq!(seen.work_nanos > seen.checks, setting.work > 0, "decoding takes longer than a ns: {seen:?}");
         // Ids at a rate end when their time is over, wherever that is.

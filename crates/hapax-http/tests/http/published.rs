@@ -14,7 +14,7 @@ use hyper_util::rt::TokioExecutor;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// What the API does with the calls of one key, one after the other; then it answers.
+/// A trouble of the API with a call. A key has some, one after the other; then it is answered.
 #[derive(Clone, Copy, PartialEq)]
 enum Call {
     Fails,

@@ -32,8 +32,9 @@ impl Message {
         self.described_event()?.with_data(content_type.unwrap_or("application/octet-stream"), self.payload.clone())
     }
 
-    /// Returns its id as the text that brokers take, of up to 128 characters of ASCII: a longer one,
-    /// or one of other bytes, is hashed, as [`ids::sqs_deduplication_id`] says. None if it is blank.
+    /// Returns its id as the text that brokers take, of up to 128 characters of ASCII: a longer
+    /// one, or one of other bytes, is hashed, as [`ids::sqs_deduplication_id`] says. None if it is
+    /// blank.
     pub fn text_id(&self) -> Option<String> {
         ids::sqs_deduplication_id(&self.id)
     }
