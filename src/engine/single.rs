@@ -3,9 +3,9 @@
 //! processor's registers suffice for it.
 //!
 //! Of the 235 instructions of `window, one by one` in docs/instructions.txt, 56 are the caller's,
-//! 22 of them the digest's. 130 are the short way's: 36 for the look, 24 for the insertion, 16 to save
-//! registers, 16 for the place, 14 for time and roster, 11 for the shard's readiness, 9 for the
-//! counter. 42 are the long way's, which one new id in twenty takes, and 7 the survey's.
+//! 22 of them the digest's. 130 are the short way's: 36 for the look, 24 for the insertion, 16 to
+//! save registers, 16 for the place, 14 for time and roster, 11 for the shard's readiness, 9 for
+//! the counter. 42 are the long way's, which one new id in twenty takes, and 7 the survey's.
 
 use super::{DUPLICATE, Engine, FRESH_BY_HISTORY, FRESH_BY_WINDOW, verdict};
 use crate::clock::Reading;

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 ///
 /// Its [id](Described::id) is that of CloudEvents, if its attributes have one, the attribute
 /// `message-id` of an outbox, or the `MessageId`, which SQS gives each time that a producer sends:
-/// it detects deliveries that SQS repeats, and none that a producer repeats. For those, take a key of the business from the body or an
-/// attribute, or the [deduplication id](Self::deduplication_id) if producers set it (and not if the
-/// queue makes it of the content, where two orders with the same content are two).
+/// it detects deliveries that SQS repeats, and none that a producer repeats. For those, take a key
+/// of the business from the body or an attribute, or the [deduplication
+/// id](Self::deduplication_id) if producers set it (and not if the queue makes it of the content,
+/// where two orders with the same content are two).
 ///
 /// Its [key](Described::key) is the message group.
 #[derive(Clone, Debug)]

@@ -47,8 +47,8 @@ pub(crate) unsafe fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment
         let (low, high) = load(bucket);
         let zero = _mm256_setzero_si256();
 
-        // All but the tag is in the low halves of the slots, so one register has it for eight: those
-        // of 0, 1, 4, 5, 2, 3, 6 and 7, in this order.
+        // All but the tag is in the low halves of the slots, so one register has it for eight:
+        // those of 0, 1, 4, 5, 2, 3, 6 and 7, in this order.
         let halves = low_halves(low, high);
         let (base, age_mask) = moment.age_terms();
         let age = _mm256_and_si256(_mm256_sub_epi32(splat32(base), halves), splat32(age_mask));
