@@ -18,9 +18,9 @@ use crate::{BoxError, Message};
 /// }
 /// ```
 ///
-/// A relay calls it for many messages concurrently, but never for two of one key. A publication
-/// that takes longer than the relay's `publish_timeout` is stopped by dropping its future. A panic
-/// is a failure of the message.
+/// A relay calls it for many messages concurrently, some of them in one task, so it must not block
+/// its thread; but never for two of one key. A publication that takes longer than the relay's
+/// `publish_timeout` is stopped by dropping its future. A panic is a failure of the message.
 pub trait Publisher: Send + Sync + 'static {
     /// Publishes a message. When it returns, the message has arrived. After an error it may have
     /// arrived, too, and is published again, with the same id. [`GiveUp`](crate::GiveUp)

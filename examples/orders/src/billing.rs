@@ -2,6 +2,7 @@
 
 use crate::{Failed, jetstream, pool, tables};
 use hapax_message::Described;
+use hapax_message::cloudevents::Event;
 use hapax_nats::{JetStream, JetStreamOptions, Message};
 use hapax_postgres::{Seen, inbox};
 use hapax_store::{InMemoryStore, TieredDedup};
@@ -36,8 +37,9 @@ pub async fn run(database: &str, nats: &str, stop: impl Future<Output = ()> + Se
     let bill = move |order: Delivery<Message>| {
         let (pool, tables) = (pool.clone(), tables.clone());
         async move {
-            let (id, cents) = (order.header("ce-id").ok_or("it has no id")?, std::str::from_utf8(&order.payload)?);
-            let cents: i64 = cents.parse()?;
+            // (An event's id as it is: its header is encoded.)
+            let event = Event::of(&*order)?;
+            let (id, cents) = (event.event_id(), std::str::from_utf8(event.payload())?.parse::<i64>()?);
             let mut client = pool.get().await?;
             let mut tx = client.transaction().await?;
             if let Seen::First = inbox::once(&mut tx, &tables, "billing", id).await? {

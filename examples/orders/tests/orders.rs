@@ -8,13 +8,18 @@ use testkit::random;
 const ORDERS: usize = 60;
 const KILLS: usize = 12;
 
+/// Returns an order's id, which a header of an event has to encode.
+fn id(number: usize) -> String {
+    format!("order {number} 100%")
+}
+
 #[test]
 fn each_order_is_billed_once_though_all_sides_are_killed() {
     let Some(mut world) = World::start(env!("CARGO_BIN_EXE_orders").into()) else { return };
     let mut random = random::seeded();
     let (orders, kills) = (testkit::long(ORDERS, 100 * ORDERS), testkit::long(KILLS, 100 * KILLS));
     for number in 0..orders {
-        let (key, body) = (format!("order-{number}"), format!("customer-{} {number}", number % 7));
+        let (key, body) = (id(number), format!("customer-{} {number}", number % 7));
         assert_eq!(world.post(&key, &body), 201, "{key}");
         // Every third client does not hear of it, and asks again.
         if random.percent(33) {
@@ -27,12 +32,11 @@ fn each_order_is_billed_once_though_all_sides_are_killed() {
             std::thread::sleep(random.millis(0, 100));
         }
     }
-    assert_eq!(world.post("order-0", "another body 1"), 422, "a key stands for one request");
+    assert_eq!(world.post(&id(0), "another body 1"), 422, "a key stands for one request");
     world.until_all_is_billed(orders);
 
     let bills = world.bills();
-    let missing: Vec<String> =
-        (0..orders).map(|number| format!("order-{number}")).filter(|id| !bills.contains_key(id)).collect();
+    let missing: Vec<String> = (0..orders).map(id).filter(|id| !bills.contains_key(id)).collect();
     let twice: Vec<_> = bills.iter().filter(|(_, times)| **times != 1).collect();
     assert_eq!((missing, twice), (vec![], vec![]), "{}", world.said());
     assert_eq!(bills.len(), orders, "no bill that nobody has ordered");

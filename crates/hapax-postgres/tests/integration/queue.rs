@@ -116,6 +116,11 @@ fn a_claim_of_messages_without_a_key_writes_none_of_them() {
         assert_eq!((again.len(), again.iter().any(|(position, _)| *position == 7)), (899, false));
         let lost = "SELECT count(*) FROM {p}_outbox WHERE token = 78";
         assert_eq!(place.count(&client, lost).await, 899, "whoever had them may have died of them");
+        // They have another claim now: the one that was lost gives none of them up, nor puts it off.
+        let late = "SELECT * FROM {p}_outbox_settle('{}', '{}', '{20,21}', '{78,78}', '{1,1}', '{NULL,NULL}', '{1,0}', \
+             '{0,3e7}', '{}', '{}', '{}', '{}', '{}', 3e7)";
+        place.execute(&client, late).await;
+        assert_eq!(place.count(&client, "SELECT count(*) FROM {p}_outbox WHERE token = 78").await, 899);
         operator.batch_execute("ROLLBACK").await.unwrap();
         assert_eq!(claim(&place, &client, "free", 1_000, 1 << 24).await.len(), 1);
         // What is given back is taken out of its claim, which ends with the rest.

@@ -689,6 +689,7 @@ DECLARE
     _removed bigint;
     _held bigint[];
     _locked bigint[];
+    _busy bigint[];
     _rows tid[];
     _put_off float8[];
     _kept tid[];
@@ -739,12 +740,20 @@ BEGIN
         SELECT array_agg(h.position) INTO _held FROM (
             SELECT m.position FROM {queue} m WHERE m.position = ANY (_positions) ORDER BY m.position FOR UPDATE SKIP LOCKED
         ) h;
-        UPDATE {queue} m SET token = CASE WHEN u.dead = 1 THEN u.token WHEN u.delay > 0 THEN -1 ELSE 0 END, attempts = u.attempts, error = coalesce(u.error, m.error),
+        -- A claim that was lost has left its token. It says nothing of what another one has now.
+        IF NOT _tokens <@ _claims THEN
+            SELECT array_agg(p) INTO _busy FROM (SELECT DISTINCT m.name FROM {queue} m WHERE m.position = ANY (_held)) n
+            JOIN {queue_claims} c ON c.name = n.name AND c.until > now(), unnest(c.positions) p
+            WHERE c.token <> ALL (_tokens);
+        END IF;
+        UPDATE {queue} m SET token = CASE WHEN u.dead = 1 THEN u.token WHEN u.delay > 0 THEN -1 ELSE 0 END,
+            attempts = u.attempts, error = coalesce(u.error, m.error),
             dead_at = CASE WHEN u.dead = 1 THEN clock_timestamp() END,
             due_at = CASE WHEN m.key IS NULL AND u.dead = 0
                 THEN clock_timestamp() + u.delay * interval '1 microsecond' END
         FROM unnest(_positions, _tokens, _attempts, _errors, _dead, _delays) u(position, token, attempts, error, dead, delay)
-        WHERE m.position = u.position AND m.position = ANY (_held) AND m.dead_at IS NULL AND (m.token = u.token
+        WHERE m.position = u.position AND m.position = ANY (_held) AND m.dead_at IS NULL
+            AND m.position <> ALL (coalesce(_busy, ARRAY[]::bigint[])) AND (m.token = u.token
             OR u.token = ANY (_claims) OR EXISTS (SELECT FROM {queue_keys} k WHERE k.name = m.name AND k.key = m.key AND k.token = u.token));
         IF coalesce(cardinality(_held), 0) < cardinality(_positions) THEN
             _locked := _locked || ARRAY(
