@@ -116,7 +116,7 @@ fn a_claim_of_messages_without_a_key_writes_none_of_them() {
         assert_eq!((again.len(), again.iter().any(|(position, _)| *position == 7)), (899, false));
         let lost = "SELECT count(*) FROM {p}_outbox WHERE token = 78";
         assert_eq!(place.count(&client, lost).await, 899, "whoever had them may have died of them");
-        // They have another claim now: the one that was lost gives none of them up, nor puts it off.
+        // Another claim has them now: the lost one gives none of them up, nor puts it off.
         let late = "SELECT * FROM {p}_outbox_settle('{}', '{}', '{20,21}', '{78,78}', '{1,1}', '{NULL,NULL}', '{1,0}', \
              '{0,3e7}', '{}', '{}', '{}', '{}', '{}', 3e7)";
         place.execute(&client, late).await;
