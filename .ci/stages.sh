@@ -47,12 +47,16 @@ format() {
     scripts/house # no circles between files or folders
 }
 
-lints() {
-    env "${with_rocksdb[@]}" cargo clippy --workspace --all-features --all-targets --profile test -- -D warnings
-}
+# For whoever waits for no tests. Elsewhere `all_tests` has them.
+lints() { env "${with_rocksdb[@]}" cargo clippy --workspace --all-features --all-targets --profile test -- -D warnings; }
 
-# With flags and profile of the lints, so that what others have written is not checked once more.
-each_feature_alone() { env "${with_rocksdb[@]}" scripts/features; }
+# And the lints of what tests don't build, the benchmarks.
+each_feature_alone() {
+    env "${with_rocksdb[@]}" scripts/features
+    cd target/features # where packages of others were checked just now
+    CARGO_TARGET_DIR=$OLDPWD/target env "${with_rocksdb[@]}" \
+        cargo clippy --profile test --no-deps -p hapax-bench -p others --all-features --benches -- -D warnings
+}
 
 dependencies() {
     local tree
@@ -73,11 +77,14 @@ documentation() {
 
 readme_says() { grep -qFx "$1" README.md || { echo "README.md does not say: $1"; return 1; }; }
 
+# By clippy's compiler, which says what it has to say and compiles: so the workspace is gone through
+# once, not twice.
 all_tests() {
     local runner
     readme_says scripts/test
     runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER
-    env "${with_rocksdb[@]}" RUSTC_WRAPPER="$PWD/scripts/timed" "$runner=$PWD/scripts/timed" scripts/test
+    env "${with_rocksdb[@]}" RUSTC_WRAPPER="$PWD/scripts/timed" \
+        RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS='-D__CLIPPY_HACKERY__warnings' "$runner=$PWD/scripts/timed" scripts/test
     # What some tests leave out nobody says.
     [ -d "${HAPAX_DATA:-../shared/data}" ] || skip 'real traces: there is no ../shared/data, and HAPAX_DATA names no other place'
     grep -q avx512_vbmi2 /proc/cpuinfo || skip 'AVX-512: this processor has none'
@@ -152,25 +159,35 @@ oldest_rust() {
     CARGO_TARGET_DIR=target/oldest cargo "+$oldest" check -p hapax $crates
 }
 
-# The wheel of Python, from its file in an environment of its own, and its tests. (As debugged: the
-# wheel for use takes minutes of optimization.)
+# The wheel of Python, from its file in an environment of its own, and its tests. (As debugged, and
+# without TLS: the wheel for use takes minutes more.)
 python() {
-    local at=$PWD/target/python
+    local at=$PWD/target/python features='--no-default-features --features abi3'
     export CARGO_TARGET_DIR=$at PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
     if ! { python3 -m venv "$at/building" && "$at/building/bin/pip" install -q 'maturin>=1.9,<2'; } 2>/dev/null; then
         skip 'the wheel of Python: there is no python3 with venv, or no PyPI to install maturin from'
         return
     fi
     rm -rf "$at/wheels"
-    PATH=$at/building/bin:$PATH maturin build -q --locked -m bindings/python/Cargo.toml -i "$at/building/bin/python" -o "$at/wheels"
-    # A process in Rust, beside which the tests work. Built as maturin builds, so that nothing is twice.
-    PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$at/building/bin/python cargo build -q --locked \
+    PATH=$at/building/bin:$PATH maturin build -q --locked $features -m bindings/python/Cargo.toml -i "$at/building/bin/python" -o "$at/wheels"
+    # A process in Rust, beside which the tests work. Built as maturin builds: nothing is twice.
+    PYO3_CONFIG_FILE=$(echo "$at"/maturin/pyo3-config-*.txt) PYO3_BUILD_EXTENSION_MODULE=1 \
+        PYO3_PYTHON=$at/building/bin/python cargo build -q --locked $features \
         --manifest-path bindings/python/Cargo.toml --example rust_side
     python3 -m venv --clear "$at/installed"
-    "$at/installed/bin/pip" install -q "$at"/wheels/*.whl pytest hypothesis numpy pandas polars pyarrow
+    "$at/installed/bin/pip" install -q --no-compile "$at"/wheels/*.whl pytest hypothesis \
+        numpy pandas polars pyarrow duckdb celery
     cargo fmt --check --manifest-path bindings/python/Cargo.toml
     cd bindings/python
     "$at/installed/bin/python" -m pytest
+}
+
+site() {
+    if command -v mdbook >/dev/null; then
+        scripts/site
+    else
+        skip 'the site of the documents: there is no mdbook (cargo install mdbook --locked)'
+    fi
 }
 
 packages() {
@@ -191,6 +208,18 @@ long_models() {
 }
 # What others have written has no more features than each crate asks for by itself.
 long_features() { CARGO_TARGET_DIR=target/alone scripts/features alone; }
+
+# Examples with frameworks that nothing else compiles.
+long_frameworks() {
+    local manifest=(--manifest-path examples/frameworks/Cargo.toml)
+    export CARGO_TARGET_DIR=$PWD/target/frameworks
+    cargo fmt --check "${manifest[@]}"
+    cargo clippy --locked --all-targets "${manifest[@]}" -- -D warnings
+    cargo test --locked "${manifest[@]}"
+}
+
+# Drivers of the first and last version that is taken.
+long_drivers() { scripts/drivers; }
 
 nothing_left_behind() {
     local untracked

@@ -34,8 +34,8 @@ use std::time::Duration;
 /// ```
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct Builder {
-    window: Duration,
-    capacity: usize,
+    window: Option<Duration>,
+    capacity: Option<usize>,
     max_memory_bytes: Option<usize>,
     growth_thread: bool,
     history: Option<History>,
@@ -62,8 +62,8 @@ impl Dedup {
 impl Builder {
     fn new() -> Self {
         Builder {
-            window: Duration::from_secs(600),
-            capacity: 1_000_000,
+            window: None,
+            capacity: None,
             max_memory_bytes: None,
             growth_thread: true,
             history: None,
@@ -82,24 +82,24 @@ impl Builder {
     }
 
     /// Sets how long an id is remembered exactly, from when it was accepted: 100 ns to 100 years.
-    /// Default: 10 minutes.
+    /// Default: 10 minutes, or less where a [`history`](Builder::history) or a
+    /// [`long_memory`](Builder::long_memory) remembers for less.
     pub fn window(self, window: Duration) -> Self {
-        Builder { window, ..self }
+        Builder { window: Some(window), ..self }
     }
 
     /// Sets how many live ids the window has room for to begin with, at 18.4 bytes each. Default: a
-    /// million.
+    /// million, or as many as [`max_memory_bytes`](Builder::max_memory_bytes) has room for.
     ///
     /// A tenth more fit, too. Of as many as the capacity, 2 in a million are forgotten early, of a
     /// tenth more 8; nearly none of those that come at once. With still more ids the window grows,
-    /// with fewer again it shrinks, to no less than this; see
-    /// [`max_memory_bytes`](Builder::max_memory_bytes).
+    /// with fewer again it shrinks, to no less than this.
     pub fn capacity(self, ids: usize) -> Self {
-        Builder { capacity: ids, ..self }
+        Builder { capacity: Some(ids), ..self }
     }
 
-    /// Sets how much memory the window may take when it grows; at least what the capacity takes.
-    /// Default: 1 GiB, or what the capacity takes if that is more.
+    /// Sets how much memory the window may take when it grows; at least what the capacity takes,
+    /// and 64 KiB. Default: 1 GiB, or what the capacity takes if that is more.
     ///
     /// The window grows in steps of up to three times, each a table of its own; older tables are
     /// given back when all their ids have expired. Until then, for one window, it takes up to four

@@ -327,7 +327,7 @@ impl Dedup {
     ///
     /// [`Error::InvalidOption`], with nothing changed, if an event at `to` would be refused as
     /// [ahead](crate::Refusal::Ahead); or if resets have used up the window's own time (146 years
-    /// but for a month), after which a new engine is needed.
+    /// except for a month), after which a new engine is needed.
     pub fn reset_stream_time(&self, to: Timestamp) -> Result<(), Error> {
         let refused = |expected: &str| Err(InvalidOption::new("reset_stream_time", to, expected).into());
         match self.engine.stream_time.reset(to, &*self.engine) {

@@ -3,6 +3,7 @@
 use crate::sync::{Ordering, StdAtomicU64};
 use crate::{ClaimStats, Outcome, Refusal, Tier, Timestamp, Verdict, WindowStats};
 use std::cell::Cell;
+use std::fmt;
 
 /// The counters of an engine, and its contents.
 ///
@@ -13,6 +14,7 @@ use std::cell::Cell;
 /// let stats = dedup.stats();
 /// assert_eq!((stats.checks(), stats.fresh, stats.duplicates_by_window), (2, 1, 1));
 /// assert_eq!(stats.window.live, 1);
+/// println!("{stats}"); // one line, for people
 /// # Ok::<(), hapax::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +64,45 @@ impl Stats {
         let refused = self.refused_ahead + self.refused_late;
         let beyond = self.duplicates_by_history + self.duplicates_by_segments;
         self.fresh + self.duplicates_by_window + beyond + self.in_progress + refused
+    }
+}
+
+/// Prints what an operator looks at first, in one line. Parts that the engine lacks, and claims if
+/// there were none, are left out.
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Stats { fresh, claims, window, in_progress, .. } = self;
+        let duplicates = self.duplicates_by_window + self.duplicates_by_history + self.duplicates_by_segments;
+        write!(f, "{} checks: {fresh} fresh, {duplicates} duplicates, {in_progress} in progress", self.checks())?;
+        let refused = self.refused_ahead + self.refused_late;
+        if refused > 0 {
+            write!(f, ", {refused} refused for their time")?;
+        }
+        let ClaimStats { live, claimed, completed, released, failed, taken_over, .. } = claims;
+        if *claimed > 0 {
+            write!(f, "; {claimed} claims: {completed} completed, {released} released, {failed} failed, ")?;
+            write!(f, "{taken_over} taken over, {live} held now")?;
+        }
+        write!(f, "; {} ids in the window, {} forgotten early", window.live, window.evicted_live)?;
+        if window.evicted_live > 0 {
+            write!(f, " (the shortest stay {:?})", window.effective_window)?;
+        }
+        if let Some(rate) = self.history_false_positive_rate {
+            write!(f, "; the history takes {rate:.1e} of new ids for known")?;
+        }
+        if let Some(long) = &self.long_memory {
+            write!(
+                f,
+                "; {} ids in {} segments, {} in doubt",
+                long.segments.ids, long.segments.segments, long.in_doubt
+            )?;
+            long.failed.iter().try_for_each(|error| write!(f, ", none is sealed: {error}"))?;
+        }
+        if let Some(journal) = &self.journal {
+            write!(f, "; {} of {} ids durable", journal.durable, journal.appended)?;
+            journal.failed.iter().try_for_each(|error| write!(f, ", it has failed: {error}"))?;
+        }
+        write!(f, "; {:.1} MB of memory", self.bytes as f64 / 1e6)
     }
 }
 

@@ -71,11 +71,12 @@ impl OnDisk {
         if let (Some(segments), Some(journal)) = (self.segments, &engine.journal) {
             let shared = Arc::clone(&journal.shared);
             let now = engine.no_later_than_events(engine.now_at_rest().time);
+            let window = engine.window.duration();
             // (Deferred ids are to be appended within half a window.)
-            let lateness = if journal.notes_checks() { Duration::ZERO } else { options.window / 2 };
+            let lateness = if journal.notes_checks() { Duration::ZERO } else { window / 2 };
             let sealed = segments.sealed();
             let missing = if sealed > 0 { shared.first_block().saturating_sub(sealed) } else { 0 };
-            let long = LongTier::go_on(segments, shared, (options.window, lateness, now), (!is_inline, keeps_damage))?;
+            let long = LongTier::go_on(segments, shared, (window, lateness, now), (!is_inline, keeps_damage))?;
             engine.long = Some(Box::new(long));
             if let Some(journal) = &mut engine.journal {
                 journal.misses(missing);
@@ -89,7 +90,7 @@ impl OnDisk {
 /// written last.
 fn replay(journal: Opened, engine: &mut Engine, key: DigestKey, options: &Builder) -> Result<Resumed, Error> {
     let horizon = options.history.map(|history| history.horizon);
-    let retention = crate::journal::write::sizing::retention(options.window, engine.window.tick(), horizon);
+    let retention = crate::journal::write::sizing::retention(engine.window.duration(), engine.window.tick(), horizon);
     // Ids that are read must not be lost while memory is made ready for them.
     engine.window.grow_in_thread(false);
     // If an id was accepted twice, since the window was shorter then, the last time counts.

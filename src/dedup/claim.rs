@@ -42,7 +42,8 @@ use std::time::Duration;
 ///   ([`LostLease`]). As long as nobody has taken it over it can, however late, unless the room was
 ///   needed.
 /// - A process that dies forgets its claims, so an id that it had not completed is handled by the
-///   next delivery.
+///   next delivery. That one is not told of them: with a store it is (`TieredClaim::before` of
+///   `hapax-store`).
 ///
 /// Leases run by the engine's clock, also where events bring their own times.
 ///

@@ -168,7 +168,7 @@ impl JournalHandle<'_> {
         status.failed.map_or(Ok(status.appended), Err)
     }
 
-    /// Goes on with a journal that has failed, when the cause is mended: writes the ids that were
+    /// Goes on with a journal that has failed, when the cause is removed: writes the ids that were
     /// accepted meanwhile, up to 64 MiB of them, and reports what was not kept. A directory that
     /// was deleted is created again. Data that is in doubt after the failure is cut off and written
     /// again.

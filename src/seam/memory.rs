@@ -33,7 +33,7 @@ pub enum Guess {
 impl Memory {
     /// The memory of an engine, with a witness that has room for as many ids to begin with, and may
     /// grow as far.
-    pub fn new(dedup: &Dedup, capacity: usize, max_memory_bytes: Option<usize>) -> Result<Self, Error> {
+    pub fn new(dedup: &Dedup, capacity: Option<usize>, max_memory_bytes: Option<usize>) -> Result<Self, Error> {
         let (engine, window) = (Arc::clone(&dedup.engine), dedup.engine.window.duration());
         let witness = Witness::new(window, capacity, max_memory_bytes)?;
         Ok(Memory { engine, witness, window })

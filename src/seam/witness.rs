@@ -22,7 +22,11 @@ pub(super) struct Witness {
 impl Witness {
     /// Creates a witness that remembers as long as the window of this length does, and may grow as
     /// far.
-    pub(super) fn new(window: Duration, capacity: usize, max_memory_bytes: Option<usize>) -> Result<Self, Error> {
+    pub(super) fn new(
+        window: Duration,
+        capacity: Option<usize>,
+        max_memory_bytes: Option<usize>,
+    ) -> Result<Self, Error> {
         Ok(Witness { window: Window::with_growth(window, capacity, max_memory_bytes, true)? })
     }
 
@@ -86,7 +90,7 @@ mod tests {
 
     #[test]
     fn it_forgets_when_the_window_does() {
-        let witness = Witness::new(Duration::from_secs(60), 1_000, None).unwrap();
+        let witness = Witness::new(Duration::from_secs(60), Some(1_000), None).unwrap();
         let at = |seconds| Reading::from(crate::Timestamp::from_secs(seconds));
         let digester = crate::digest::Digester::with_seed(7);
         let many: Vec<Digest> = (0_u64..200).map(|i| digester.digest(i.to_le_bytes())).collect();

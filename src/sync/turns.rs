@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// The window.
 pub(crate) const WINDOW: u64 = 1 << 60;
-/// The disk. Calls commute, but for one that looks at all of it.
+/// The disk. Calls commute, except for one that looks at all of it.
 pub(crate) const DISK: u64 = WINDOW + 1;
 /// The calls of a scenario, in their order.
 pub(crate) const CALLS: u64 = WINDOW + 2;

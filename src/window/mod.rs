@@ -51,7 +51,7 @@ use self::bits::tick::Tick;
 pub(crate) use self::checks::kernel::Kernel;
 pub(crate) use self::checks::looks::{Asked, Checks, Looks};
 use self::growth::Growth;
-use self::growth::sizes::buckets_for;
+use self::growth::sizes::{buckets_for, buckets_unasked};
 pub(crate) use self::table_set::alone::Short;
 use self::table_set::table::Table;
 pub(crate) use self::table_set::table::TableMemory;
@@ -136,7 +136,7 @@ impl Window {
     /// [`Error::InvalidOption`] for a window outside 100 ns to 100 years or a capacity of 0;
     /// [`Error::OutOfMemory`] if the memory is not available.
     pub fn new(window: Duration, capacity: usize) -> Result<Self, Error> {
-        Self::with_growth(window, capacity, None, true)
+        Self::with_growth(window, Some(capacity), None, true)
     }
 
     /// Returns such a window that may grow to this many bytes; if that is what the capacity takes,
@@ -146,26 +146,30 @@ impl Window {
     ///
     /// As for [`new`](Window::new), and [`Error::InvalidOption`] if the capacity takes more.
     pub fn with_max_memory_bytes(window: Duration, capacity: usize, max_memory_bytes: usize) -> Result<Self, Error> {
-        Self::with_growth(window, capacity, Some(max_memory_bytes), true)
+        Self::with_growth(window, Some(capacity), Some(max_memory_bytes), true)
     }
 
-    /// Returns a window that may grow up to a number of bytes (by default 1 GiB, or what `capacity`
-    /// takes if that is more), with a thread to get memory ready, or by the caller that finds that
-    /// it must.
+    /// Returns a window that starts with room for `capacity` digests (by default a million, or as
+    /// many as it may grow to), and may grow up to a number of bytes (by default 1 GiB, or what
+    /// `capacity` takes if that is more), with a thread to get memory ready, or by the caller that
+    /// finds that it must.
     pub(crate) fn with_growth(
         window: Duration,
-        capacity: usize,
+        capacity: Option<usize>,
         max_memory_bytes: Option<usize>,
         in_thread: bool,
     ) -> Result<Self, Error> {
         let ticks = Ticks::of_window(window)?;
-        let buckets = (capacity > 0).then(|| buckets_for(capacity)).flatten();
-        let buckets = buckets.ok_or_else(|| {
-            InvalidOption::new("capacity", capacity, "the number of ids within a window, from 1 to 10^16")
-        })?;
+        let buckets = match capacity {
+            Some(capacity) => (capacity > 0).then(|| buckets_for(capacity)).flatten().ok_or_else(|| {
+                InvalidOption::new("capacity", capacity, "the number of ids within a window, from 1 to 10^16")
+            })?,
+            None => buckets_unasked(max_memory_bytes),
+        };
         let first_bytes = buckets.saturating_mul(LINE_BYTES);
         if let Some(max) = max_memory_bytes {
-            let expected = format!("at least the {first_bytes} bytes that the capacity of {capacity} takes");
+            let what = capacity.map_or("the smallest table".into(), |ids| format!("the capacity of {ids}"));
+            let expected = format!("at least the {first_bytes} bytes that {what} takes");
             check(max >= first_bytes, "max_memory_bytes", max, expected)?;
         }
         let budget_bytes = max_memory_bytes.unwrap_or(MAX_MEMORY_BYTES.max(first_bytes));

@@ -64,6 +64,27 @@ fn contains_changes_nothing_and_is_not_counted() {
 }
 
 #[test]
+fn stats_are_one_line_for_people() {
+    let (dedup, _) = engine(|b| b.event_time(hapax::EventTime::wall()));
+    let at = Timestamp::from_secs(1_000_000);
+    let _ = ["a", "a", "b"].map(|id| dedup.check_at(id, at));
+    let begins = "3 checks: 2 fresh, 1 duplicates, 0 in progress; 2 ids in the window, 0 forgotten early; 0.";
+    let text = dedup.stats().to_string();
+    assert!(text.starts_with(begins) && text.ends_with(" MB of memory"), "{text}");
+    assert!(!dedup.check_at("c", at + 1_000_000 * MINUTE).is_fresh());
+    dedup.claim("d").claimed().unwrap().complete().unwrap();
+    let text = dedup.stats().to_string();
+    assert!(text.contains("0 in progress, 1 refused for their time; 1 claims: 1 completed, 0 released"), "{text}");
+    let (small, _) =
+        engine(|b| b.capacity(1).max_memory_bytes(64 << 10).history(testkit::history(MINUTE, 1e-3, 50_000)));
+    for id in 0..20_000_u64 {
+        let _ = small.check(Int::from(id));
+    }
+    let text = small.stats().to_string();
+    assert!(text.contains("forgotten early (the shortest stay ") && text.contains("; the history takes "), "{text}");
+}
+
+#[test]
 fn memory_returns_to_rest_without_traffic() {
     let (dedup, clock) = engine(|b| b);
     (0..5_000_u64).for_each(|id| assert!(dedup.check(Int::from(id)).is_fresh()));
@@ -340,6 +361,26 @@ fn invalid_options_are_refused_by_name_and_value() {
         }
         assert!(text.contains(name) && text.contains(value) && text.contains("expected"), "{text}");
     }
+}
+
+#[test]
+fn what_is_not_set_fits_what_is_set() {
+    let brief = Dedup::builder().history(testkit::history(MINUTE, 1e-3, 10)).build().unwrap();
+    assert!(brief.stats().window.tick <= MINUTE / 100, "no window of ten minutes before a history of one");
+    let longer = Dedup::builder().window(2 * MINUTE).history(testkit::history(MINUTE, 1e-3, 10)).build();
+    assert!(longer.unwrap_err().to_string().contains("history.horizon"));
+
+    let small = Dedup::builder().max_memory_bytes(1 << 20).build().unwrap();
+    (0..20_000_u64).for_each(|id| assert!(small.check(Int::from(id)).is_fresh()));
+    let stats = small.stats();
+    assert!(stats.bytes < 9 << 17 && stats.window.evicted_live < 10, "{stats:?}");
+    for (bytes, expected) in [(0, "smallest table"), (64 << 10, "")] {
+        let built = Dedup::builder().max_memory_bytes(bytes).build();
+        assert_eq!(built.is_ok(), expected.is_empty());
+        built.map_or_else(|error| assert!(error.to_string().contains(expected), "{error}"), drop);
+    }
+    let too_large = Dedup::builder().capacity(1_000_000).max_memory_bytes(1 << 20).build();
+    assert!(too_large.unwrap_err().to_string().contains("max_memory_bytes"));
 }
 
 #[test]

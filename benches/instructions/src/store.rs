@@ -114,7 +114,7 @@ impl Store for Remote {
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        answers(claims, Claimed::Claimed { token: 1 }).await
+        answers(claims, Claimed::Claimed { token: 1, before: None }).await
     }
 
     async fn complete(&self, completions: &[Completion]) -> Answers<Held> {

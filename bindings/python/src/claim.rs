@@ -5,7 +5,7 @@ use crate::id::Seconds;
 use crate::runtime::{Answer, Calls, answer};
 use crate::verdict;
 use hapax::{Attempt, Verdict};
-use hapax_store::{DynStore, NotCompleted, TieredAttempt, TieredClaim};
+use hapax_store::{Done, DynStore, NotCompleted, TieredAttempt, TieredClaim};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -25,42 +25,36 @@ pub struct HeldClaim {
     calls: Calls,
 }
 
-/// An attempt as `hapax._answers.Claim` takes it: its outcome, the claim with its token and whether
-/// it is verified, what is left of another's lease, and what is done, with its result.
-type Parts = (&'static str, Option<(Held, u64, bool)>, Option<Duration>, Option<(Verdict, Option<Vec<u8>>)>);
+/// An attempt as `hapax._answers.Claim` takes it: its outcome, the claim's token, whether it is
+/// verified, and the claim, what is left of another's lease, and what is done, with its result.
+type Parts = (&'static str, Option<(u64, bool, Held)>, Option<Duration>, Option<(Verdict, Option<Vec<u8>>)>);
+
+/// The parts of an attempt, whichever of the two enums it is.
+macro_rules! parts {
+    ($attempt:ident, $of:expr, $held:expr, $done:expr) => {
+        match $of {
+            $attempt::Claimed(claim) => ("claimed", Some($held(claim)), None, None),
+            $attempt::InProgress { lease_left, .. } => ("in progress", None, Some(lease_left), None),
+            $attempt::Duplicate(done) => ("duplicate", None, None, Some($done(done))),
+            $attempt::Mismatch => ("mismatch", None, None, None),
+            $attempt::TooMany => ("too many", None, None, None),
+        }
+    };
+}
 
 pub fn in_memory(py: Python<'_>, attempt: Attempt<'_>) -> PyResult<Py<PyAny>> {
-    let parts = match attempt {
-        Attempt::Claimed(claim) => {
-            let token = claim.token().as_u64();
-            ("claimed", Some((Held::Memory(claim.into_owned()), token, true)), None, None)
-        }
-        Attempt::InProgress { lease_left } => ("in progress", None, Some(lease_left), None),
-        Attempt::Duplicate(verdict) => ("duplicate", None, None, Some((verdict, None))),
-        Attempt::Mismatch => ("mismatch", None, None, None),
-        Attempt::TooMany => ("too many", None, None, None),
-    };
-    object(py, parts, Calls::here(false))
+    let held = |claim: hapax::Claim<'_>| (claim.token().as_u64(), true, Held::Memory(claim.into_owned()));
+    object(py, parts!(Attempt, attempt, held, |verdict| (verdict, None)), Calls::here(false))
 }
 
 pub fn stored(py: Python<'_>, attempt: TieredAttempt<DynStore>, calls: Calls) -> PyResult<Py<PyAny>> {
-    let parts = match attempt {
-        TieredAttempt::Claimed(claim) => {
-            let (token, is_verified) = (claim.token().as_u64(), claim.is_verified());
-            ("claimed", Some((Held::Stored(claim), token, is_verified)), None, None)
-        }
-        TieredAttempt::InProgress { lease_left } => ("in progress", None, Some(lease_left), None),
-        TieredAttempt::Duplicate(done) => ("duplicate", None, None, Some((done.verdict, done.result))),
-        TieredAttempt::Mismatch => ("mismatch", None, None, None),
-        TieredAttempt::TooMany => ("too many", None, None, None),
-    };
-    object(py, parts, calls)
+    let held = |claim: TieredClaim<_>| (claim.token().as_u64(), claim.is_verified(), Held::Stored(claim));
+    object(py, parts!(TieredAttempt, attempt, held, |done: Done| (done.verdict, done.result)), calls)
 }
 
 fn object(py: Python<'_>, (outcome, held, lease_left, done): Parts, calls: Calls) -> PyResult<Py<PyAny>> {
-    let held = held.map(|(held, token, is_verified)| {
-        (HeldClaim { held: Arc::new(Mutex::new(Some(held))), calls }, token, is_verified)
-    });
+    let claim = |held| HeldClaim { held: Arc::new(Mutex::new(Some(held))), calls };
+    let held = held.map(|(token, is_verified, held)| (claim(held), token, is_verified));
     let (verdict, result) = done.map_or((None, None), |(verdict, result)| (Some(verdict), result));
     let verdict = verdict.map(|verdict| verdict::object(py, verdict)).transpose()?;
     let result = result.map(|result| PyBytes::new(py, &result));
@@ -103,21 +97,18 @@ impl HeldClaim {
         }
     }
 
-    fn release<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match self.take()? {
-            Held::Memory(claim) => raise(claim.release()).map(|()| py.None().into_bound(py)),
-            Held::Stored(claim) => {
-                self.calls.call(py, async move { answer(claim.release().await, |py, ()| Ok(py.None())) })
-            }
-        }
-    }
-
-    fn fail<'py>(&self, py: Python<'py>, retry_after: Seconds) -> PyResult<Bound<'py, PyAny>> {
-        match self.take()? {
-            Held::Memory(claim) => raise(claim.fail(retry_after.0)).map(|()| py.None().into_bound(py)),
-            Held::Stored(claim) => {
-                self.calls.call(py, async move { answer(claim.fail(retry_after.0).await, |py, ()| Ok(py.None())) })
-            }
+    /// Releases the id: at once, or when its work may be tried again.
+    fn release<'py>(&self, py: Python<'py>, retry_after: Option<Seconds>) -> PyResult<Bound<'py, PyAny>> {
+        match (self.take()?, retry_after) {
+            (Held::Memory(claim), None) => raise(claim.release()).map(|()| py.None().into_bound(py)),
+            (Held::Memory(claim), Some(after)) => raise(claim.fail(after.0)).map(|()| py.None().into_bound(py)),
+            (Held::Stored(claim), after) => self.calls.call(py, async move {
+                let ended = match after {
+                    None => claim.release().await,
+                    Some(after) => claim.fail(after.0).await,
+                };
+                answer(ended, |py, ()| Ok(py.None()))
+            }),
         }
     }
 

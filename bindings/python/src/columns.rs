@@ -5,26 +5,21 @@ use crate::id::{Id, IntId};
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::ArrayStreamReader;
-use arrow_array::{Array, ArrayRef, downcast_integer_array, make_array};
+use arrow_array::{Array, ArrayRef, Int64Array, UInt64Array, downcast_integer_array, make_array};
+use arrow_buffer::Buffer;
 use arrow_schema::{ArrowError, DataType};
 use hapax::{Dedup, Int, Prepared, seam};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList, PyString, PyTuple};
+use std::panic::AssertUnwindSafe;
+use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// A batch of ids that is complete: no id in it can be refused any more.
 pub enum Batch {
     Digests(Vec<Prepared>),
-    Arrow(Vec<ArrayRef>),
-    Numpy(Numpy),
-}
-
-/// A column of integers of 64 bits, and the array that keeps it.
-pub struct Numpy {
-    _owner: Py<PyAny>,
-    data: usize,
-    len: usize,
-    is_signed: bool,
+    Columns(Vec<ArrayRef>),
 }
 
 /// A taker of ids of any kind, in order: a batch may come in several parts.
@@ -76,9 +71,6 @@ impl Batch {
             };
             return Self::of_arrow(chunk.map(|chunk| vec![make_array(chunk)]));
         }
-        if ids.hasattr("__array_interface__")? {
-            return Self::of_numpy(dedup, ids);
-        }
         if ids.hasattr("__array__")? {
             return Self::of_numpy(dedup, &ids.call_method0("__array__")?);
         }
@@ -92,49 +84,41 @@ impl Batch {
 
     fn of_arrow(chunks: Result<Vec<ArrayRef>, ArrowError>) -> PyResult<Self> {
         let chunks = chunks.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        chunks.into_iter().map(column).collect::<PyResult<_>>().map(Batch::Arrow)
+        chunks.into_iter().map(column).collect::<PyResult<_>>().map(Batch::Columns)
     }
 
     fn of_numpy(dedup: &Dedup, ids: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let interface = ids.getattr("__array_interface__")?;
-        let [len] = interface.get_item("shape")?.extract::<Vec<usize>>()?[..] else {
+        let [len] = ids.getattr("shape")?.extract::<Vec<usize>>()?[..] else {
             return Err(PyValueError::new_err("expected a column: an array of one dimension"));
         };
-        let typestr: String = interface.get_item("typestr")?.extract()?;
-        match (typestr.as_str(), &typestr[1..2]) {
-            ("<i8" | "<u8", _) => {}
-            (_, "i" | "u") => {
-                return Self::of_numpy(dedup, &ids.call_method1("astype", (format!("<{}8", &typestr[1..2]),))?);
-            }
-            (_, "O" | "S" | "U" | "V") => return Self::of_items(dedup, &ids.call_method0("tolist")?),
+        let dtype = ids.getattr("dtype")?;
+        let kind: String = dtype.getattr("kind")?.extract()?;
+        match &*kind {
+            "i" | "u" => {}
+            "O" | "S" | "U" | "V" => return Self::of_items(dedup, &ids.call_method0("tolist")?),
             _ => {
-                let text = format!("expected a column of integers, text or bytes; got the type {typestr}");
+                let text = format!("expected a column of integers, text or bytes; got the type {dtype}");
                 return Err(PyTypeError::new_err(text));
             }
         }
-        let (data, _): (usize, bool) = interface.get_item("data")?.extract()?;
-        if !interface.get_item("strides")?.is_none() || data % align_of::<u64>() != 0 {
-            // A part of a table: its integers do not stand one behind the other.
-            return Self::of_numpy(dedup, &ids.call_method0("copy")?);
-        }
-        Ok(Batch::Numpy(Numpy { _owner: ids.clone().unbind(), data, len, is_signed: typestr == "<i8" }))
+        // The array itself, or a copy whose integers have 64 bits, and stand one behind the other.
+        let ids = ids.py().import("numpy")?.call_method1("require", (ids, format!("<{kind}8"), "CA"))?;
+        let (data, _): (usize, bool) = ids.getattr("__array_interface__")?.get_item("data")?.extract()?;
+        let start = NonNull::new(std::ptr::with_exposed_provenance_mut(data)).expect("an array of NumPy has data");
+        // SAFETY: the array, which the column keeps, has as many integers there, aligned.
+        let ints = unsafe { Buffer::from_custom_allocation(start, 8 * len, Arc::new(AssertUnwindSafe(ids.unbind()))) };
+        let column: ArrayRef = match &*kind {
+            "i" => Arc::new(Int64Array::new(ints.into(), None)),
+            _ => Arc::new(UInt64Array::new(ints.into(), None)),
+        };
+        Ok(Batch::Columns(vec![column]))
     }
 
     /// Gives all ids to `sink`, in order.
     pub fn pour(&self, dedup: &Dedup, sink: &mut impl Sink) {
         match self {
             Batch::Digests(digests) => sink.take(digests.iter().copied()),
-            Batch::Arrow(chunks) => chunks.iter().for_each(|chunk| arrow(dedup, chunk, sink)),
-            Batch::Numpy(Numpy { data, len, is_signed, .. }) => {
-                let start = std::ptr::with_exposed_provenance::<u64>(*data);
-                // SAFETY: the array, which is kept, has as many integers there, aligned.
-                let item = |i| unsafe { start.add(i).read() };
-                if *is_signed {
-                    sink.take((0..*len).map(|i| Int::from(item(i))));
-                } else {
-                    ints((0..*len).map(item), sink);
-                }
-            }
+            Batch::Columns(columns) => columns.iter().for_each(|column| pour(dedup, column, sink)),
         }
     }
 }
@@ -159,7 +143,7 @@ fn column(array: ArrayRef) -> PyResult<ArrayRef> {
     Err(PyTypeError::new_err(format!("expected one column of integers, text or bytes; got the type {values}")))
 }
 
-fn arrow(dedup: &Dedup, array: &dyn Array, sink: &mut impl Sink) {
+fn pour(dedup: &Dedup, array: &dyn Array, sink: &mut impl Sink) {
     if let Some(dictionary) = array.as_any_dictionary_opt() {
         let mut values = Digests(dedup, Vec::new());
         // Of the dictionary, which has no dictionary of its own.

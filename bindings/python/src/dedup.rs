@@ -43,9 +43,9 @@ impl Dedup {
 
     fn verdicts(&self, batch: &Batch, at: Option<Timestamp>) -> Vec<hapax::Verdict> {
         let Some(at) = at else {
-            let mut checks = Checks { engine: &self.engine, all: Vec::new(), some: Vec::new() };
+            let mut checks = Checks(&self.engine, Vec::new());
             batch.pour(&self.engine, &mut checks);
-            return checks.all;
+            return checks.1;
         };
         // In one call: a batch with a time is refused as a whole, and an empty one is a watermark.
         let (mut ids, mut all) = (Digests(&self.engine, Vec::new()), Vec::new());
@@ -55,21 +55,14 @@ impl Dedup {
     }
 }
 
-/// The checks of a batch, part by part.
-struct Checks<'d> {
-    engine: &'d hapax::Dedup,
-    all: Vec<hapax::Verdict>,
-    some: Vec<hapax::Verdict>,
-}
+/// The verdicts of a batch, part by part.
+struct Checks<'d>(&'d hapax::Dedup, Vec<hapax::Verdict>);
 
 impl Sink for Checks<'_> {
     fn take<I: hapax::Id>(&mut self, ids: impl Iterator<Item = I>) {
-        self.engine.check_batch(ids, &mut self.some);
-        if self.all.is_empty() {
-            std::mem::swap(&mut self.all, &mut self.some)
-        } else {
-            self.all.append(&mut self.some)
-        }
+        let mut verdicts = Vec::new();
+        self.0.check_batch(ids, &mut verdicts);
+        self.1.append(&mut verdicts);
     }
 }
 

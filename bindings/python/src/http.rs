@@ -4,7 +4,7 @@
 use crate::errors::{exception, raise, wrong_option};
 use crate::id::Seconds;
 use crate::options::{self, one_of};
-use crate::runtime::{Answer, Calls, runtime};
+use crate::runtime::{Answer, Calls, attached, runtime};
 use crate::tiered::TieredDedup;
 use bytes::Bytes;
 use hapax_http::{Body, IdempotencyKey, OnMissing};
@@ -12,15 +12,12 @@ use hapax_store::DynStore;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::future::ready;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 use tokio::sync::oneshot;
-use tower_layer::Layer;
-use tower_service::Service;
+use tower::{Layer, ServiceExt, service_fn};
 
 type Inner = hapax_http::IdempotencyLayer<DynStore>;
 type Headers = Vec<(Vec<u8>, Vec<u8>)>;
@@ -61,31 +58,6 @@ fn not_http(error: http::Error) -> PyErr {
     exception("HapaxError", (format!("expected a request or a response of HTTP: {error}"),))
 }
 
-/// Python's handler: `start(respond, body, token)` begins its work, wherever its event loop is.
-#[derive(Clone)]
-struct Handler(Arc<Py<PyAny>>);
-
-impl Service<Request<Body<Full<Bytes>>>> for Handler {
-    type Response = Whole;
-    type Error = PyErr;
-    type Future = Pin<Box<dyn Future<Output = PyResult<Whole>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<PyResult<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body<Full<Bytes>>>) -> Self::Future {
-        let token = request.extensions().get::<IdempotencyKey>().map(|key| key.token().as_u64());
-        let (sender, response) = oneshot::channel();
-        let begun = Python::attach(|py| self.0.call1(py, (Respond(Mutex::new(Some(sender))), token)));
-        if let Err(error) = begun {
-            return Box::pin(ready(Err(error)));
-        }
-        let gone = |_| exception("HapaxError", ("the handler ended without a response",));
-        Box::pin(async move { response.await.map_err(gone)? })
-    }
-}
-
 #[pymethods]
 impl IdempotencyLayer {
     #[new]
@@ -121,15 +93,25 @@ impl IdempotencyLayer {
     }
 
     /// Awaits the response to a request (method, target, headers, body, owner): status, headers,
-    /// body.
+    /// body. `start(respond, token)` begins the handler's work, wherever its event loop is.
     fn handle<'py>(&self, py: Python<'py>, request: Parts, start: Py<PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (method, target, headers, body, owner) = request;
         let request = Request::builder().method(&*method).uri(&target[..]).extension(Owner(owner));
         let request = headers.iter().fold(request, |request, (name, value)| request.header(&name[..], &value[..]));
         let request = request.body(Full::new(Bytes::from(body))).map_err(not_http)?;
-        let mut service = self.layer.layer(Handler(Arc::new(start)));
+        let start = Arc::new(start);
+        let service = self.layer.layer(service_fn(move |request: Request<Body<Full<Bytes>>>| {
+            let token = request.extensions().get::<IdempotencyKey>().map(|key| key.token().as_u64());
+            let (sender, response) = oneshot::channel();
+            let begun = attached(|py| start.call1(py, (Respond(Mutex::new(Some(sender))), token)));
+            let gone = || PyRuntimeError::new_err("the handler ended without a response");
+            async move {
+                begun.ok_or_else(gone)??;
+                response.await.map_err(|_| gone())?
+            }
+        }));
         self.calls.call(py, async move {
-            let response = match service.call(request).await {
+            let response = match service.oneshot(request).await {
                 Ok(response) => response,
                 Err(error) => return Box::new(move |_: Python<'_>| Err(error)) as Answer,
             };

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 /// The bytes of an id.
 pub enum Id<'a, 'py> {
     Borrowed(&'a [u8]),
-    Encoded(Bound<'py, PyBytes>),
+    Uuid(Bound<'py, PyBytes>),
     Int(IntId),
     Composite(Key),
 }
@@ -20,7 +20,7 @@ impl AsRef<[u8]> for Id<'_, '_> {
     fn as_ref(&self) -> &[u8] {
         match self {
             Id::Borrowed(bytes) => bytes,
-            Id::Encoded(bytes) => bytes.as_bytes(),
+            Id::Uuid(bytes) => bytes.as_bytes(),
             Id::Int(int) => int.as_ref(),
             Id::Composite(key) => key.as_ref(),
         }
@@ -45,13 +45,9 @@ impl AsRef<[u8]> for IntId {
     }
 }
 
-const EXPECTED: &str = "expected an id: str, bytes, int, uuid.UUID, or a tuple of these and None";
-
 fn refused(id: &Bound<'_, PyAny>) -> PyErr {
-    match id.get_type().name() {
-        Ok(name) => PyTypeError::new_err(format!("{EXPECTED}; got {name}")),
-        Err(error) => error,
-    }
+    let expected = "expected an id: str, bytes, int, uuid.UUID, or a tuple of these and None";
+    PyTypeError::new_err(format!("{expected}; got {}", id.get_type()))
 }
 
 fn int(id: &Bound<'_, PyAny>) -> PyResult<IntId> {
@@ -63,15 +59,10 @@ fn int(id: &Bound<'_, PyAny>) -> PyResult<IntId> {
     }
 }
 
-fn is_uuid(id: &Bound<'_, PyAny>) -> PyResult<bool> {
-    static UUID: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    id.is_instance(UUID.import(id.py(), "uuid", "UUID")?)
-}
-
 impl<'a, 'py> Id<'a, 'py> {
     pub fn of(id: &'a Bound<'py, PyAny>) -> PyResult<Self> {
         if let Ok(text) = id.cast::<PyString>() {
-            return Ok(Id::Encoded(text.encode_utf8()?));
+            return Ok(Id::Borrowed(text.to_str()?.as_bytes()));
         }
         if let Ok(bytes) = id.cast::<PyBytes>() {
             return Ok(Id::Borrowed(bytes.as_bytes()));
@@ -79,8 +70,9 @@ impl<'a, 'py> Id<'a, 'py> {
         if let Ok(parts) = id.cast::<PyTuple>() {
             return composite(parts).map(Id::Composite);
         }
-        if is_uuid(id)? {
-            return Ok(Id::Encoded(id.getattr("bytes")?.cast_into::<PyBytes>()?));
+        static UUID: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        if id.is_instance(UUID.import(id.py(), "uuid", "UUID")?)? {
+            return Ok(Id::Uuid(id.getattr("bytes")?.cast_into::<PyBytes>()?));
         }
         // Integers of NumPy have an index, too.
         if id.is_instance_of::<PyBool>() || !id.hasattr("__index__")? { Err(refused(id)) } else { int(id).map(Id::Int) }

@@ -16,10 +16,9 @@ mod runtime;
 mod tiered;
 mod verdict;
 
-/// The alignment of Python's objects.
-const ALIGNED: usize = 16;
-const _: () = assert!(align_of::<dedup::Dedup>() <= ALIGNED && align_of::<claim::HeldClaim>() <= ALIGNED);
-const _: () = assert!(align_of::<tiered::TieredDedup>() <= ALIGNED && align_of::<http::IdempotencyLayer>() <= ALIGNED);
+// Python's objects are aligned to 16 bytes.
+const _: () = assert!(align_of::<dedup::Dedup>() <= 16 && align_of::<claim::HeldClaim>() <= 16);
+const _: () = assert!(align_of::<tiered::TieredDedup>() <= 16 && align_of::<http::IdempotencyLayer>() <= 16);
 
 #[pyo3::pymodule(gil_used = false)]
 mod _hapax {
@@ -29,6 +28,7 @@ mod _hapax {
         dedup::Dedup,
         http::{IdempotencyLayer, Respond},
         options::ManualClock,
+        runtime::end,
         tiered::{AsyncTieredDedup, TieredDedup},
     };
 }

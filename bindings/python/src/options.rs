@@ -3,7 +3,7 @@
 use crate::errors::wrong_option;
 use crate::id::Seconds;
 use hapax::{Builder, History, JournalOptions, LongMemory, Unconfirmed};
-use hapax_store::{DynStore, OnStoreError, Policy, TieredBuilder, TieredStats};
+use hapax_store::{InMemoryStore, OnStoreError, Policy, TieredBuilder, TieredStats};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -84,34 +84,24 @@ pub fn builder(options: &Bound<'_, PyDict>) -> PyResult<Builder> {
     })
 }
 
-type Tiered = TieredBuilder<DynStore>;
-type Setter = Box<dyn FnOnce(Tiered) -> Tiered + Send>;
-
-fn set<T: Send + 'static>(value: T, set: fn(Tiered, T) -> Tiered) -> Setter {
-    Box::new(move |builder| set(builder, value))
-}
-
-/// Returns what sets the options of an engine with a store.
-pub fn tiered(options: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<Setter>> {
+/// Returns a builder of an engine with these options, which has no store of its own yet.
+pub fn tiered(options: Option<&Bound<'_, PyDict>>) -> PyResult<TieredBuilder<InMemoryStore>> {
     let words = [("fail", OnStoreError::Fail), ("admit", OnStoreError::Admit)];
-    fold(options, Vec::new(), |mut setters, name, value| {
+    fold(options, hapax_store::TieredDedup::builder(InMemoryStore::new()), |builder, name, value| {
         let secs = || Ok::<_, PyErr>(value.extract::<Seconds>()?.0);
-        setters.push(match name {
-            "window" => set(secs()?, Tiered::window),
-            "capacity" => set(value.extract()?, Tiered::capacity),
-            "max_memory" => set(value.extract()?, Tiered::max_memory_bytes),
-            "retention" => set(secs()?, Tiered::retention),
-            "lease" => set(secs()?, Tiered::lease),
-            "scope" => set(value.extract::<String>()?, |builder, scope| builder.scope(scope)),
-            "timeout" => set(secs()?, Tiered::timeout),
-            "retries" => set(value.extract()?, Tiered::retries),
-            "in_doubt" => set(secs()?, Tiered::in_doubt),
-            "on_store_error" => set(one_of(value, &words)?, |builder, on_store_error| {
-                builder.policy("*", Policy::new().on_store_error(on_store_error))
-            }),
+        Ok(Some(match name {
+            "window" => builder.window(secs()?),
+            "capacity" => builder.capacity(value.extract()?),
+            "max_memory" => builder.max_memory_bytes(value.extract()?),
+            "retention" => builder.retention(secs()?),
+            "lease" => builder.lease(secs()?),
+            "scope" => builder.scope(value.extract::<String>()?),
+            "timeout" => builder.timeout(secs()?),
+            "retries" => builder.retries(value.extract()?),
+            "in_doubt" => builder.in_doubt(secs()?),
+            "on_store_error" => builder.policy("*", Policy::new().on_store_error(one_of(value, &words)?)),
             _ => return Ok(None),
-        });
-        Ok(Some(setters))
+        }))
     })
 }
 

@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::process;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -23,26 +24,55 @@ pub fn answer<T: Send + 'static, E: Error + Send + 'static>(
     Box::new(move |py| raise(result).and_then(|value| then(py, value)))
 }
 
-/// The threads of this process that talk to stores. Those of a parent do not survive a fork, so a
-/// child has its own; what it has of its parent's is leaked.
-pub fn runtime() -> &'static Runtime {
-    static MADE: AtomicPtr<(u32, Runtime)> = AtomicPtr::new(null_mut());
+/// The threads of a process that talk to stores.
+struct Threads {
+    process: u32,
+    runtime: Runtime,
+    /// True once the interpreter is about to end.
+    is_ending: RwLock<bool>,
+}
+
+static MADE: AtomicPtr<Threads> = AtomicPtr::new(null_mut());
+
+/// Returns those of this process, if there are any: a parent's do not survive a fork.
+fn made() -> Option<&'static Threads> {
+    // SAFETY: what is stored there is never freed. A child leaks what it has of its parent's.
+    unsafe { MADE.load(Ordering::Acquire).as_ref() }.filter(|made| made.process == process::id())
+}
+
+fn threads() -> &'static Threads {
     loop {
-        let made = MADE.load(Ordering::Acquire);
-        // SAFETY: what is stored there is never freed.
-        if let Some((process, runtime)) = unsafe { made.as_ref() }
-            && *process == process::id()
-        {
-            return runtime;
+        let before = MADE.load(Ordering::Acquire);
+        if let Some(made) = made() {
+            return made;
         }
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("hapax").enable_all().build();
-        let runtime = Box::into_raw(Box::new((process::id(), runtime.expect("the system has two threads for it"))));
-        if MADE.compare_exchange(made, runtime, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        let runtime = runtime.expect("the system has two threads for it");
+        let made = Box::into_raw(Box::new(Threads { process: process::id(), runtime, is_ending: RwLock::new(false) }));
+        if MADE.compare_exchange(before, made, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // SAFETY: nobody else has seen it.
-            unsafe { Box::from_raw(runtime) }.1.shutdown_background();
+            unsafe { Box::from_raw(made) }.runtime.shutdown_background();
         }
     }
+}
+
+pub fn runtime() -> &'static Runtime {
+    &threads().runtime
+}
+
+/// Calls Python on a thread of the runtime, unless the interpreter is about to end.
+pub fn attached<T>(call: impl FnOnce(Python<'_>) -> T) -> Option<T> {
+    let is_ending = threads().is_ending.read().unwrap_or_else(PoisonError::into_inner);
+    if *is_ending { None } else { Python::try_attach(call) }
+}
+
+/// Waits until no thread of the runtime is in Python, and lets none in any more. An interpreter
+/// that ends would stop it there, in the middle of our own code.
+#[pyfunction]
+pub fn end(py: Python<'_>) {
+    let end = |threads: &Threads| *threads.is_ending.write().unwrap_or_else(PoisonError::into_inner) = true;
+    py.detach(|| made().map(end));
 }
 
 /// The way in which an engine's calls wait, and the process that they belong to.
@@ -97,21 +127,16 @@ fn awaitable<'py>(py: Python<'py>, work: impl Future<Output = Answer> + Send + '
     let (owner, settled) = (event_loop.unbind(), future.clone().unbind());
     let task = runtime().spawn(async move {
         let answer = work.await;
-        // None if the interpreter is about to end; an error if the loop has ended: nobody waits.
-        Python::try_attach(|py| {
-            let (value, error) = match answer(py) {
-                Ok(value) => (value, py.None()),
-                Err(error) => (py.None(), error.into_value(py).into_any()),
-            };
-            let _ = owner.call_method1(py, "call_soon_threadsafe", (settle, settled, value, error));
+        attached(|py| {
+            let answer = answer(py);
+            let is_error = answer.is_err();
+            let value = answer.unwrap_or_else(|error| error.into_value(py).into_any());
+            // An error if the loop has ended: nobody waits.
+            let _ = owner.call_method1(py, "call_soon_threadsafe", (settle, settled, value, is_error));
         });
     });
-    let cancel = move |args: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
-        if args.get_item(0)?.call_method0("cancelled")?.is_truthy()? {
-            task.abort();
-        }
-        PyResult::Ok(())
-    };
+    // Of a task that has ended it is nothing.
+    let cancel = move |_: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| task.abort();
     future.call_method1("add_done_callback", (PyCFunction::new_closure(py, None, None, cancel)?,))?;
     Ok(future)
 }

@@ -89,12 +89,9 @@ impl TieredDedup {
         namespace: String,
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (awaits, options) = (class.is_subclass_of::<AsyncTieredDedup>()?, options::tiered(options)?);
+        let (awaits, builder) = (class.is_subclass_of::<AsyncTieredDedup>()?, options::tiered(options)?);
         Calls::here(awaits).call(class.py(), async move {
-            let built = async {
-                let builder = Engine::builder(open(&url, &namespace).await?);
-                options.into_iter().fold(builder, |builder, set| set(builder)).build().await
-            };
+            let built = async { builder.over(open(&url, &namespace).await?).build().await };
             answer(built.await, move |py, engine| object(py, engine, awaits))
         })
     }

@@ -9,33 +9,14 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use std::convert::Infallible;
 use std::error::Error;
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tower_layer::Layer;
-use tower_service::Service;
+use tower::{Layer, ServiceExt, service_fn};
 
-#[derive(Clone)]
-struct Handler;
-
-impl Service<Request<Body<Full<Bytes>>>> for Handler {
-    type Response = Response<Full<Bytes>>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body<Full<Bytes>>>) -> Self::Future {
-        Box::pin(async {
-            let Ok(body) = request.into_body().collect().await;
-            let body = [b"by rust: ", &body.to_bytes()[..]].concat();
-            let response = Response::builder().status(202).header("location", "/rust").header("set-cookie", "a=1");
-            Ok(response.body(Full::new(body.into())).expect("a response"))
-        })
-    }
+async fn handle(request: Request<Body<Full<Bytes>>>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let Ok(body) = request.into_body().collect().await;
+    let body = [b"by rust: ", &body.to_bytes()[..]].concat();
+    let response = Response::builder().status(202).header("location", "/rust").header("set-cookie", "a=1");
+    Ok(response.body(Full::new(body.into())).expect("a response"))
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -47,7 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let dedup = TieredDedup::builder(store).scope("http").retention(Duration::from_secs(3600)).build().await?;
         let layer = IdempotencyLayer::builder(dedup).global_scope().build()?;
         let request = Request::post("/c?x=1").header("idempotency-key", key).header("content-type", "application/json");
-        let Ok(response) = layer.layer(Handler).call(request.body(Full::new(body.clone().into()))?).await;
+        let request = request.body(Full::new(body.clone().into()))?;
+        let Ok(response) = layer.layer(service_fn(handle)).oneshot(request).await;
         let (head, body) = response.into_parts();
         let Ok(body) = body.collect().await;
         let how = if head.headers.contains_key("idempotency-replayed") { "replayed" } else { "handled" };

@@ -81,6 +81,62 @@ def test_a_client_that_goes_does_not_end_its_request():
     assert (status, headers["idempotency-replayed"], body, app.runs) == (201, "true", b"by python: {}", 1)
 
 
+class Events(Counting):
+    """Sends an event, waits until its client is gone, and sends another one."""
+
+    def __init__(self, status=200):
+        super().__init__()
+        self.status, self.saw, self.may_begin = status, [], asyncio.Event()
+
+    async def __call__(self, scope, receive, send):
+        self.runs += 1
+        await receive()
+        await self.may_begin.wait()
+        headers = [(b"Content-Type", b"Text/Event-Stream; charset=utf-8"), (b"x-run", b"1")]
+        try:
+            await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        except ConnectionError:
+            self.saw.append("nobody")
+            raise
+        await send({"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True})
+        self.saw.append((await receive())["type"])
+        await send({"type": "http.response.body", "body": b"data: 2\n\n"})
+        if self.status == 500:
+            raise KeyError("after its events")
+
+
+def test_events_are_sent_at_once_and_recorded_without_them():
+    async def run():
+        app = Events()
+        dedup = await hapax.AsyncTieredDedup.connect("memory:", retention=3600)
+        ask = lambda served, key: request(served, "POST", "/c", {**KEY, "idempotency-key": key}, "{}")
+        served = IdempotencyMiddleware(app, dedup)
+        app.may_begin.set()
+        status, headers, body = await ask(served, "listens")
+        assert (status, headers["x-run"], body) == (200, "1", b"data: 1\n\ndata: 2\n\n")
+        assert (await ask(served, "listens"))[0] == 410 and app.saw == ["http.disconnect"]
+        app.may_begin.clear()
+        gone = asyncio.ensure_future(ask(served, "goes"))
+        while app.runs == 1:
+            await asyncio.sleep(0.001)
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        app.may_begin.set()
+        while (status := (await ask(served, "goes"))[0]) == 409:
+            await asyncio.sleep(0.001)
+        assert (status, app.saw[1:], app.runs) == (410, ["nobody"], 2)
+        app = Events(status=500)
+        app.may_begin.set()
+        served = IdempotencyMiddleware(app, dedup)
+        for _ in range(2):  # it has failed: it is handled again
+            with pytest.raises(KeyError, match="after its events"):
+                await ask(served, "fails")
+        assert app.runs == 2
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
 def test_options_and_limits():
     for wrong in ({"on_missing": "?"}, {"wait": -1}, {"methods": ["a b"]}):
         with pytest.raises(hapax.OptionError):

@@ -10,6 +10,7 @@ import threading
 import uuid
 from datetime import datetime, timedelta, timezone
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -38,6 +39,7 @@ COLUMNS = {
     "polars": pl.Series(TEXTS),
     "polars categories": pl.Series(TEXTS, dtype=pl.Categorical),
     "polars frame": pl.DataFrame({"id": TEXTS}),
+    "duckdb": duckdb.sql(f"SELECT unnest({TEXTS}) AS id"),
     "pandas": pd.Series(TEXTS),
     "pandas objects": pd.Series(TEXTS, dtype=object),
     "pandas categories": pd.Series(TEXTS).astype("category"),
@@ -48,7 +50,9 @@ INT_COLUMNS = {
     **{f"pyarrow {kind}": pa.array(INTS, kind) for kind in ("int8", "uint16", "int32", "uint64")},
     "numpy strides": np.repeat(np.array(INTS), 3)[::3],
     "numpy backwards": np.array(INTS[::-1])[::-1],
+    "numpy unaligned": np.frombuffer(b"x" + np.array(INTS, dtype="<i8").tobytes(), dtype="<i8", offset=1),
     "polars": pl.Series(INTS),
+    "duckdb": duckdb.sql(f"SELECT unnest({INTS}) AS id"),
     "pandas": pd.Series(INTS),
     "pandas nullable": pd.Series(INTS, dtype="Int64"),
 }

@@ -1,7 +1,11 @@
 """Docstrings and the guide's page: their examples run."""
 
 import doctest
+import json
 import re
+import subprocess
+import sys
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -27,13 +31,17 @@ def test_docstrings_of_rust():
     assert runner.summarize().failed == 0 and runner.tries > 15
 
 
-def test_the_guide(tmp_path, monkeypatch, redis_url):
-    monkeypatch.chdir(tmp_path)
-    names = {}
+def test_the_guide_in_an_empty_environment(tmp_path, redis_url):
+    """As its readers have it: with the wheel, and nothing else."""
+    wheel = json.loads(distribution("hapax-dedup").read_text("direct_url.json"))["url"]
+    python = tmp_path / "empty/bin/python"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-index", "--no-compile"]
+    subprocess.run([*pip, wheel], check=True)
     blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.S)
     assert len(blocks) >= 5
-    for block in blocks:
-        exec(compile(block.replace("redis://127.0.0.1/", redis_url), GUIDE.name, "exec"), names)
+    (tmp_path / "guide.py").write_text("\n".join(blocks).replace("redis://127.0.0.1/", redis_url))
+    subprocess.run([python, "-I", "guide.py"], cwd=tmp_path, check=True)
 
 
 def test_stubs_name_what_there_is():

@@ -2,11 +2,16 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 import time
 from datetime import timedelta
 
+import celery
+import celery.signals
 import pytest
+from celery.contrib.testing.worker import start_worker
 
 import hapax
 
@@ -207,22 +212,49 @@ def test_once_keeps_results(store_url):
     asyncio.run(run())
 
 
-def test_a_celery_task_is_retried_while_another_is_at_work():
-    dedup = hapax.TieredDedup.connect("memory:", retention=7 * 86400)
+ENDS = """
+import asyncio, hapax
 
-    class Retry(Exception):
+async def main():
+    dedup = await hapax.AsyncTieredDedup.connect("memory:")
+    async with await dedup.claim("a"):
         pass
 
-    class Task:  # what `bind=True` passes
-        def retry(self, exc, countdown):
-            assert isinstance(exc, hapax.InProgress) and 0 < countdown <= 600
-            return Retry()
+asyncio.run(main())
+"""
 
+
+def test_a_process_ends_well_behind_what_it_awaited():
+    """A thread of ours that the interpreter stops in the middle of a call would end it by a signal."""
+    ends = [subprocess.Popen([sys.executable, "-c", ENDS]) for _ in range(20)]
+    assert [end.wait(60) for end in ends] == [0] * 20
+
+
+def test_celery_tasks_run_once():
+    """Processing for ten minutes at most, done for seven days: of a real worker, over its broker in memory."""
+    app = celery.Celery("shop", broker="memory://", backend="cache+memory://")
+    dedup = hapax.TieredDedup.connect("memory:", retention=7 * 86400)
+    runs, has_begun, may_end, countdowns = [], threading.Event(), threading.Event(), []
+
+    @app.task(bind=True)
     @hapax.once(dedup, key=lambda task, payment: payment["id"], lease=600)
     def process(task, payment):
-        with pytest.raises(Retry):
-            process(Task(), payment)  # the same payment comes again meanwhile: already processing
+        runs.append(payment["id"])
+        has_begun.set()
+        assert may_end.wait(30)
         return "paid"
 
-    assert process(Task(), {"id": "p-1"}) == "paid"
-    assert process(Task(), {"id": "p-1"}) == "paid"  # already processed
+    def is_retried(request, reason, **_):
+        countdowns.append(reason.when)
+        may_end.set()
+
+    celery.signals.task_retry.connect(is_retried)
+    with start_worker(app, pool="threads", concurrency=2, perform_ping_check=False):
+        first = process.delay({"id": "p-1"})
+        assert has_begun.wait(30)
+        process.delay({"id": "p-1"})  # already processing: it comes again when the lease is over
+        assert first.get(timeout=30) == "paid" and 590 < countdowns[0] <= 600
+        assert process.delay({"id": "p-1"}).get(timeout=30) == "paid"  # already processed
+        lost = dedup.claim("p-2", lease=3)  # its worker has died
+        assert process.delay({"id": "p-2"}).get(timeout=30) == "paid" and 0 < countdowns[1] <= 3
+        assert runs == ["p-1", "p-2"] and lost.token

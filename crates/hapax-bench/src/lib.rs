@@ -1,5 +1,5 @@
-//! A benchmark of deduplication strategies: speed, latency, memory, and wrong answers; rivals
-//! behind one trait.
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod measure;
 pub mod strategy;

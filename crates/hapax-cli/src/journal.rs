@@ -1,8 +1,11 @@
 //! `hapax journal`: prints the contents of a journal, for people.
 
+use crate::args::Format;
 use crate::error::CommandError;
+use crate::printable;
 use clap::Subcommand;
 use hapax::seam::{Inspection, RunInfo, SegmentInfo};
+use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -15,20 +18,26 @@ pub enum JournalCommand {
         /// Print each run of ids with its time, too
         #[arg(long)]
         runs: bool,
+        /// Form of the answer
+        #[arg(long, value_name = "FORMAT", default_value = "text")]
+        format: Format,
     },
 }
 
 /// Runs the command.
 pub fn run(command: JournalCommand) -> Result<(), CommandError> {
-    let JournalCommand::Inspect { path, runs } = command;
+    let JournalCommand::Inspect { path, runs, format } = command;
     let inspection = hapax::seam::inspect(&path).map_err(hapax::Error::from)?;
     if inspection.segments.is_empty() && inspection.damage.is_empty() {
         let nothing = "there is no file of one in it (*.hapax), and none is known to be missing";
         return Err(CommandError::Io(format!("{}: it is no journal: {nothing}", path.display())));
     }
+    if format == Format::Json {
+        return printable::page(&printable::json_line(&json(&inspection, runs)));
+    }
     let mut page = Vec::new();
     describe(&mut page, &inspection, runs).map_err(CommandError::output)?;
-    crate::printable::page(&String::from_utf8_lossy(&page))
+    printable::page(&String::from_utf8_lossy(&page))
 }
 
 fn describe(page: &mut impl Write, inspection: &Inspection, runs: bool) -> std::io::Result<()> {
@@ -63,6 +72,39 @@ fn describe(page: &mut impl Write, inspection: &Inspection, runs: bool) -> std::
     }
     let ([accepted, forgotten, cleared], files) = (all, inspection.segments.len());
     writeln!(page, "{files} files: ids {accepted} accepted, {forgotten} forgotten; {cleared} times cleared")
+}
+
+/// Returns the contents as one object.
+fn json(inspection: &Inspection, runs: bool) -> Value {
+    let segment = |segment: &SegmentInfo| {
+        let [accepted, forgotten, cleared] = counts(segment);
+        let mut object = json!({
+            "file": segment.path.file_name().unwrap_or_default().to_string_lossy(),
+            "bytes": segment.bytes,
+            "blocks": segment.blocks,
+            "first_block": segment.first_block,
+            "created_unix_seconds": segment.created.as_secs(),
+            "accepted": accepted,
+            "forgotten": forgotten,
+            "cleared": cleared,
+            "torn": segment.torn.as_ref().map(|torn| json!({
+                "offset": torn.offset, "bytes": torn.bytes, "reason": torn.reason
+            })),
+        });
+        if runs {
+            let run = |run: &RunInfo| {
+                let at = is_timed(run).then(|| run.at.as_nanos());
+                json!({ "at_nanos": at, "ids": run.ids, "what": run.what })
+            };
+            object["runs"] = segment.runs.iter().map(run).collect();
+        }
+        object
+    };
+    json!({
+        "files": inspection.segments.iter().map(segment).collect::<Value>(),
+        "damaged": inspection.damage.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "ids_lost": inspection.ids_lost_before,
+    })
 }
 
 /// Returns true if something happened at a time: positions have none, and how time is counted, too.

@@ -1,4 +1,5 @@
-//! The command `hapax`; and, compiled by `cargo fuzz`, the fuzz target `filter`.
+#![doc = include_str!("../README.md")]
+// Compiled by `cargo fuzz`, it is the fuzz target `filter`.
 #![cfg_attr(fuzzing, no_main)]
 #![cfg_attr(fuzzing, allow(dead_code, reason = "the fuzzer calls the parsers only"))]
 
@@ -27,8 +28,11 @@ use error::CommandError;
 use std::io::Write;
 use std::process::ExitCode;
 
+const ABOUT: &str = "Drops repeated lines from files and streams, says how to configure a deduplicator and what that costs, and looks into \
+    what one has stored";
+
 #[derive(Debug, Parser)]
-#[command(name = "hapax", version, about = "Has this id been seen before?", arg_required_else_help = true)]
+#[command(name = "hapax", version, about = ABOUT, after_help = absent(), arg_required_else_help = true)]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -107,6 +111,15 @@ fn unparsed(error: &clap::Error) -> Result<(), CommandError> {
     }
 }
 
+/// Names the commands that this build has been made without.
+fn absent() -> String {
+    let names = ["bench", "completions", "man", "store"].into_iter().filter(|name| left_out(name).is_some());
+    match names.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => String::new(),
+        names => format!("Not in this build, and said how to get when called: {names}"),
+    }
+}
+
 /// Describes how to get a command that this build has been made without.
 fn left_out(name: &str) -> Option<CommandError> {
     let (why, feature) = match name {
@@ -136,6 +149,9 @@ fn man_page(command: Option<&str>) -> Result<(), CommandError> {
             command.ok_or_else(|| left_out(name).unwrap_or_else(missing))?
         }
     };
+    // (Else the synopsis has all options, and none with its value.)
+    let usage = of.clone().render_usage().to_string();
+    let of = of.override_usage(usage.trim_start_matches("Usage: ").to_owned());
     let mut page = Vec::new();
     clap_mangen::Man::new(of).render(&mut page).map_err(CommandError::output)?;
     print(&page)

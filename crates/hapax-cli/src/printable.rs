@@ -27,7 +27,6 @@ pub fn line(text: &str) -> String {
 }
 
 /// Returns a line with a JSON value, in which the same is escaped, as JSON does it.
-#[cfg(feature = "store")]
 pub fn json_line(value: &serde_json::Value) -> String {
     use std::fmt::Write;
 

@@ -11,13 +11,16 @@
 //! | `attempt` | N | of a claim and of a mark |
 //! | `fingerprint` | B | if it was given |
 //! | `result` | B | if it was given |
+//! | `held_by` | S | of a claim: its holder, if it said who it was |
+//! | `doubt_s` | N | of a claim: the seconds after its end for which it is in doubt |
+//! | `before` | S | the first claim that is in doubt: its token, and its holder after a blank |
 
 use crate::errors::corrupt;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use hapax::Timestamp;
-use hapax_store::backend::record::{State, StoredRecord};
-use hapax_store::{Fingerprint, RecordKey, Scope, StoreError, StoredId};
+use hapax_store::backend::record::{State, StoredRecord, Trail};
+use hapax_store::{Before, Fingerprint, HeldBy, RecordKey, Scope, StoreError, StoredId};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -30,6 +33,9 @@ pub(crate) const TOKEN: &str = "token";
 pub(crate) const ATTEMPT: &str = "attempt";
 pub(crate) const FINGERPRINT: &str = "fingerprint";
 pub(crate) const RESULT: &str = "result";
+pub(crate) const HELD_BY: &str = "held_by";
+pub(crate) const DOUBT: &str = "doubt_s";
+pub(crate) const BEFORE: &str = "before";
 
 pub(crate) const CLAIMED: &str = "claimed";
 pub(crate) const FAILED: &str = "failed";
@@ -102,7 +108,32 @@ pub(crate) fn record(item: &Item) -> Result<StoredRecord, StoreError> {
         token: optional(item, TOKEN)?.unwrap_or(0),
         fingerprint,
         until: Timestamp::from_nanos(until),
+        trail: trail(item)?,
     })
+}
+
+/// Reads what a claim leaves behind. (A claim that has ended leaves its seconds alone.)
+fn trail(item: &Item) -> Result<Option<Box<Trail>>, StoreError> {
+    let text = |name: &str| {
+        let text = item.get(name).map(|value| value.as_s().map_err(|_| wrong(name, "text", item)));
+        text.transpose().map(|text| text.map(String::as_str))
+    };
+    let before = text(BEFORE)?.map(|before| {
+        let (token, held_by) = before.split_once(' ').map_or((before, None), |(token, name)| (token, Some(name)));
+        let token = token.parse().map_err(|_| wrong(BEFORE, "a token, and perhaps a holder", item))?;
+        Ok(Before::new(token, held_by.map(HeldBy::of)))
+    });
+    let is_claim = text(STATE)? == Some(CLAIMED);
+    let (held_by, before, doubt) = (text(HELD_BY)?.map(HeldBy::of), before.transpose()?, optional(item, DOUBT)?);
+    let is_something = before.is_some() || is_claim && (doubt.is_some() || held_by.is_some());
+    let doubt = Duration::from_secs(doubt.unwrap_or(0));
+    Ok(is_something.then(|| Box::new(Trail { doubt, held_by, before })))
+}
+
+/// Returns a claim in doubt as its attribute.
+pub(crate) fn before(before: &Before) -> AttributeValue {
+    let token = before.store_token();
+    AttributeValue::S(before.held_by().map_or_else(|| token.to_string(), |held_by| format!("{token} {held_by}")))
 }
 
 fn optional(item: &Item, name: &str) -> Result<Option<u64>, StoreError> {
@@ -136,9 +167,15 @@ pub(crate) fn binary(bytes: &[u8]) -> AttributeValue {
     AttributeValue::B(Blob::new(bytes))
 }
 
-/// Returns the second from which on the service may remove an item that counts until then.
-pub(crate) fn ttl(until: Timestamp) -> AttributeValue {
-    number(until.as_nanos().div_ceil(1_000_000_000).saturating_add(TOKEN_OUTLIVES.as_secs()))
+/// Returns the second from which on the service may remove an item that counts until then, but for
+/// a claim that is in doubt.
+pub(crate) fn ttl(until: Timestamp) -> u64 {
+    until.as_nanos().div_ceil(1_000_000_000).saturating_add(TOKEN_OUTLIVES.as_secs())
+}
+
+/// Returns whole seconds of doubt, never fewer.
+pub(crate) fn seconds(doubt: Duration) -> u64 {
+    doubt.as_nanos().div_ceil(1_000_000_000) as u64
 }
 
 #[cfg(test)]
@@ -232,6 +269,6 @@ mod tests {
     #[test]
     fn an_item_outlives_its_record() {
         let until = Timestamp::from_nanos(1_700_000_000_000_000_001);
-        assert_eq!(ttl(until), number(1_700_000_001 + 3_600));
+        assert_eq!(ttl(until), 1_700_000_001 + 3_600);
     }
 }

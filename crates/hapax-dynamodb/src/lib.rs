@@ -1,24 +1,5 @@
-//! Records in a table of Amazon DynamoDB.
-//!
-//! ```no_run
-//! use hapax_dynamodb::aws_sdk_dynamodb::Client;
-//! use hapax_dynamodb::{DynamoDbOptions, DynamoDbStore};
-//! use hapax_store::TieredDedup;
-//! use std::time::Duration;
-//!
-//! /// Handles each order once. The client is yours: one of `aws_config::load_from_env()`, say.
-//! async fn consume(client: &Client, orders: &[&str]) -> Result<(), hapax_store::StoreError> {
-//!     let store = DynamoDbStore::new(client, DynamoDbOptions::new("hapax"))?;
-//!     store.create_table().await?; // or make it by your own means, and call `verify_table`
-//!     let dedup: TieredDedup<DynamoDbStore> = TieredDedup::builder(store).build().await?;
-//!     for order in orders {
-//!         if dedup.check(*order).await?.is_fresh() {
-//!             println!("handle {order}");
-//!         }
-//!     }
-//!     dedup.shutdown(Duration::from_secs(5)).await
-//! }
-//! ```
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod calls;
 mod clock;
@@ -47,14 +28,12 @@ use tokio::sync::Semaphore;
 /// ```no_run
 /// use hapax_dynamodb::aws_sdk_dynamodb::Client;
 /// use hapax_dynamodb::{DynamoDbOptions, DynamoDbStore};
-/// use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
-/// use std::time::Duration;
+/// use hapax_store::TieredDedup;
 ///
 /// # async fn example(client: &Client) -> Result<(), hapax_store::StoreError> {
 /// let store = DynamoDbStore::new(client, DynamoDbOptions::new("hapax"))?;
-/// let key = RecordKey::new(&Scope::new("orders")?, "order-17");
-/// let mark = Mark { key, attempt: 4711, retention: Duration::from_secs(86_400) };
-/// assert_eq!(store.mark(&[mark]).await?.remove(0)?, Marked::Fresh);
+/// let dedup = TieredDedup::builder(store).build().await?;
+/// assert!(dedup.check("order-17").await?.is_fresh());
 /// # Ok(())
 /// # }
 /// ```
@@ -72,6 +51,8 @@ use tokio::sync::Semaphore;
 ///   that was too slow is refused.
 /// - *Expiry* is decided by the condition of a write, and by the reader. The service's time to live
 ///   only makes room, some minutes or days later, and may be as late as it likes.
+/// - *A claim in doubt* stays for as long as a completion would; whoever takes it over makes two
+///   requests, and so does a claim after one that was released while an earlier one is in doubt.
 /// - *Tokens* grow as long as an item is there, whatever the clocks say; it stays for an hour after
 ///   its end, for that alone. After that they are the clock's microseconds: a process whose clock
 ///   is an hour behind others may then give a smaller one. The store itself compares tokens for

@@ -1,7 +1,7 @@
 //! Each request as a first write, made without a look at the record, and its decision where that
 //! write's condition does not hold: pure.
 
-use crate::item::{CLAIMED, COMPLETED, FAILED};
+use crate::item::{self, CLAIMED, COMPLETED, FAILED};
 use crate::tries::Repeats;
 use crate::update::{Condition, Field, Token, Update, Written};
 use hapax::Timestamp;
@@ -27,10 +27,8 @@ pub(crate) const MARK: Operation<Mark, Marked> = Operation {
         let written = Written {
             state: COMPLETED,
             until: now + mark.retention,
-            token: Token::Stays,
             attempt: Field::Is(mark.attempt),
-            fingerprint: Field::Gone,
-            result: Field::Gone,
+            ..forgotten(now)
         };
         (written.only_if(Condition::Over { now, token: u64::MAX }), Marked::Fresh)
     },
@@ -58,9 +56,11 @@ pub(crate) const CLAIM: Operation<ClaimRequest, Claimed> = Operation {
             token: Token::Is(token),
             attempt: Field::Is(claim.attempt),
             fingerprint: claim.fingerprint.into(),
-            result: Field::Gone,
+            held_by: claim.held_by.clone().into(),
+            doubt: Some(claim.doubt).filter(|doubt| !doubt.is_zero()).map(item::seconds).into(),
+            ..forgotten(now)
         };
-        (written.only_if(Condition::Over { now, token }), Claimed::Claimed { token })
+        (written.only_if(Condition::Clear { now, token }), Claimed::Claimed { token, before: None })
     },
     decide: record::claim,
     repeats: Repeats::Always,
@@ -73,10 +73,9 @@ pub(crate) const COMPLETE: Operation<Completion, Held> = Operation {
         let written = Written {
             state: COMPLETED,
             until: now + completion.retention,
-            token: Token::Stays,
-            attempt: Field::Gone,
             fingerprint: Field::Stays,
             result: completion.result.as_deref().into(),
+            ..forgotten(now)
         };
         (written.only_if(Condition::Held { now, token: completion.hold.token }), Held::Done)
     },
@@ -114,6 +113,7 @@ pub(crate) const RENEW: Operation<Renewal, Held> = Operation {
             until: now + renewal.lease,
             attempt: Field::Stays,
             fingerprint: Field::Stays,
+            held_by: Field::Stays,
             ..over(now)
         };
         (written.only_if(Condition::Renewable { now, token: renewal.hold.token }), Held::Done)
@@ -132,9 +132,9 @@ pub(crate) const RECORD: Operation<Record, ()> = Operation {
             state: COMPLETED,
             until: now + record.retention,
             token: Token::GoneBy,
-            attempt: Field::Gone,
             fingerprint: record.fingerprint.into(),
             result: record.result.as_deref().into(),
+            ..forgotten(now)
         };
         (written.only_if(Condition::NotInHand { now }), ())
     },
@@ -145,13 +145,19 @@ pub(crate) const RECORD: Operation<Record, ()> = Operation {
 pub(crate) const FORGET: Operation<RecordKey, bool> = Operation {
     name: "forget",
     key: |key| key,
-    first: |_, now| (over(now).only_if(Condition::Counts { now }), true),
+    first: |_, now| (forgotten(now).only_if(Condition::Counts { now }), true),
     decide: |stored, _, at| record::forget(stored, at),
     repeats: Repeats::IfNotDone,
 };
 
-/// Returns the remainder of a record that ends now: its token.
+/// Returns the remainder of a record that ends now: its token, and the claim before it that is in
+/// doubt.
 fn over(now: Timestamp) -> Written<'static> {
+    Written { doubt: Field::Stays, before: Field::Stays, ..forgotten(now) }
+}
+
+/// Returns the remainder of a record that is forgotten: its token.
+fn forgotten(now: Timestamp) -> Written<'static> {
     Written {
         state: FAILED,
         until: now,
@@ -159,5 +165,8 @@ fn over(now: Timestamp) -> Written<'static> {
         attempt: Field::Gone,
         fingerprint: Field::Gone,
         result: Field::Gone,
+        held_by: Field::Gone,
+        doubt: Field::Gone,
+        before: Field::Gone,
     }
 }

@@ -3,7 +3,7 @@
 use crate::DynamoDbStore;
 use crate::calls::record_of;
 use crate::errors::{self, Failure, error, failure};
-use crate::item::{self, ATTEMPT, FINGERPRINT, ID, Item, SCOPE, STATE, TOKEN, UNTIL};
+use crate::item::{self, ATTEMPT, BEFORE, DOUBT, FINGERPRINT, HELD_BY, ID, Item, SCOPE, STATE, TOKEN, UNTIL};
 use crate::tries::{Repeats, Tries};
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use futures_util::future::join_all;
@@ -103,8 +103,8 @@ impl DynamoDbStore {
         let deadline = Instant::now() + self.options.timeout;
         let from = from.map(|cursor| RecordKey::from_stored(&cursor.0)).transpose()?.map(|key| item::key(&key));
         let limit = limit.clamp(1, PAGE_MAX) as i32;
-        let names =
-            [ID, SCOPE, STATE, UNTIL, TOKEN, ATTEMPT, FINGERPRINT].map(|name| (format!("#{name}"), name.into()));
+        let names = [ID, SCOPE, STATE, UNTIL, TOKEN, ATTEMPT, FINGERPRINT, HELD_BY, DOUBT, BEFORE]
+            .map(|name| (format!("#{name}"), name.into()));
         let projection = names.clone().map(|(placeholder, _)| placeholder).join(", ");
         let table = &self.options.table;
         let mut tries = Tries::new(Repeats::Always);

@@ -3,8 +3,8 @@
 use crate::item::{self, *};
 use aws_sdk_dynamodb::types::AttributeValue;
 use hapax::Timestamp;
-use hapax_store::Fingerprint;
-use hapax_store::backend::record::{State, StoredRecord};
+use hapax_store::backend::record::{State, StoredRecord, Trail};
+use hapax_store::{Before, Fingerprint, HeldBy};
 use std::collections::HashMap;
 
 /// The part of a record that a write sets, removes or leaves as it is.
@@ -38,12 +38,18 @@ pub(crate) struct Written<'r> {
     pub(crate) attempt: Field<u64>,
     pub(crate) fingerprint: Field<Fingerprint>,
     pub(crate) result: Field<&'r [u8]>,
+    pub(crate) held_by: Field<HeldBy>,
+    /// The seconds for which the claim, or an earlier one, is in doubt.
+    pub(crate) doubt: Field<u64>,
+    pub(crate) before: Field<Before>,
 }
 
 /// The condition under which the service carries out a write.
 pub(crate) enum Condition<'r> {
     /// There is no record that counts, and none with this token, or a larger one.
     Over { now: Timestamp, token: u64 },
+    /// The same, and no claim may be in doubt.
+    Clear { now: Timestamp, token: u64 },
     /// A claim with this token is in progress.
     Held { now: Timestamp, token: u64 },
     /// A claim with this token is in progress, and its lease ends no later than the one that is
@@ -77,6 +83,7 @@ impl<'r> Written<'r> {
             State::Failed => (FAILED, None, None),
             State::Completed { attempt, result } => (COMPLETED, *attempt, result.as_deref()),
         };
+        let trail = stored.trail.as_deref();
         Written {
             state,
             until: stored.until,
@@ -84,6 +91,9 @@ impl<'r> Written<'r> {
             attempt: attempt.into(),
             fingerprint: stored.fingerprint.into(),
             result: result.into(),
+            held_by: trail.and_then(|trail| trail.held_by.clone()).into(),
+            doubt: trail.map(|Trail { doubt, .. }| item::seconds(*doubt)).into(),
+            before: trail.and_then(|trail| trail.before.clone()).into(),
         }
     }
 
@@ -98,15 +108,29 @@ impl<'r> Written<'r> {
         };
         field(&mut update, STATE, Field::Is(AttributeValue::S(self.state.into())));
         field(&mut update, UNTIL, Field::Is(item::number(self.until.as_nanos())));
-        field(&mut update, TTL, Field::Is(item::ttl(self.until)));
+        let (ttl, stays) = (item::ttl(self.until), matches!(self.doubt, Field::Stays));
+        match self.doubt {
+            // As far as the item has a doubt, which the writer does not know.
+            Field::Stays => {}
+            Field::Gone => field(&mut update, TTL, Field::Is(item::number(ttl))),
+            Field::Is(doubt) => field(&mut update, TTL, Field::Is(item::number(ttl.saturating_add(doubt)))),
+        }
         field(&mut update, ATTEMPT, self.attempt.map(item::number));
         field(&mut update, FINGERPRINT, self.fingerprint.map(|fingerprint| item::binary(&fingerprint.0)));
         field(&mut update, RESULT, self.result.map(item::binary));
+        field(&mut update, HELD_BY, self.held_by.map(|held_by| AttributeValue::S(held_by.as_str().into())));
+        field(&mut update, DOUBT, self.doubt.map(item::number));
+        field(&mut update, BEFORE, self.before.map(|before| item::before(&before)));
         match self.token {
             Token::Stays => {}
             Token::Is(0) => field(&mut update, TOKEN, Field::Gone),
             Token::Is(token) => field(&mut update, TOKEN, Field::Is(item::number(token))),
             Token::GoneBy => adds = format!(" ADD {} {}", update.name(TOKEN), update.value("one", item::number(1))),
+        }
+        if stays {
+            let (name, doubt) = (update.name(TTL), update.name(DOUBT));
+            let (none, ttl) = (update.value("none", item::number(0)), update.value(TTL, item::number(ttl)));
+            sets.push(format!("{name} = if_not_exists({doubt}, {none}) + {ttl}"));
         }
         update.expression = format!("SET {}", sets.join(", "));
         if !removes.is_empty() {
@@ -164,6 +188,12 @@ impl Update {
                 let (id, token) = (self.name(ID), self.name(TOKEN));
                 format!("attribute_not_exists({id}) OR ({is_over} AND (attribute_not_exists({token}) OR {is_less}))")
             }
+            Condition::Clear { now, token } => {
+                let over = self.condition(Condition::Over { now, token });
+                let (id, before) = (self.name(ID), self.name(BEFORE));
+                let is_claim = self.is(STATE, "<>", state(CLAIMED));
+                format!("({over}) AND (attribute_not_exists({id}) OR (attribute_not_exists({before}) AND {is_claim}))")
+            }
             Condition::Held { now, token } => {
                 let parts = [self.is(STATE, "=", state(CLAIMED)), self.is(TOKEN, "=", item::number(token))];
                 format!("{} AND {}", parts.join(" AND "), self.is(UNTIL, ">", nanos(now)))
@@ -208,6 +238,7 @@ impl Update {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     /// Every placeholder is given, and none that is not asked for: the service refuses both.
     fn is_closed(update: &Update) {
@@ -229,11 +260,16 @@ mod tests {
             token: 7,
             fingerprint: Some(Fingerprint([1; 16])),
             until: now,
+            trail: None,
         };
-        let none = StoredRecord { state: State::Failed, token: 0, fingerprint: None, until: now };
+        let none = StoredRecord { state: State::Failed, token: 0, fingerprint: None, until: now, trail: None };
+        let (doubt, held_by, before) = (Duration::from_secs(7), Some(HeldBy::of("a")), Some(Before::new(5, None)));
+        let trail = Some(Box::new(Trail { doubt, held_by, before }));
+        let doubted = StoredRecord { state: State::InProgress { attempt: 3 }, trail, ..none.clone() };
         let conditions = || {
             [
                 Condition::Over { now, token: 5 },
+                Condition::Clear { now, token: 5 },
                 Condition::Held { now, token: 5 },
                 Condition::Renewable { now, token: 5 },
                 Condition::NotInHand { now },
@@ -244,25 +280,27 @@ mod tests {
                 Condition::Still(Some(&none)),
             ]
         };
-        for whole in [&stored, &none] {
+        for whole in [&stored, &none, &doubted] {
             for condition in conditions() {
                 is_closed(&Written::whole(whole).only_if(condition));
             }
         }
         let written = Written { token: Token::GoneBy, fingerprint: Field::Stays, ..Written::whole(&stored) };
         is_closed(&written.only_if(Condition::NotInHand { now }));
+        let written = Written { doubt: Field::Stays, ..Written::whole(&none) };
+        is_closed(&written.only_if(Condition::Held { now, token: 5 }));
     }
 
     #[test]
     fn a_claim_is_written_where_nothing_counts_and_its_token_is_the_largest() {
         let (now, until) = (Timestamp::from_secs(1), Timestamp::from_secs(31));
         let state = State::InProgress { attempt: 3 };
-        let claim = StoredRecord { state, token: 7, fingerprint: None, until };
+        let claim = StoredRecord { state, token: 7, fingerprint: None, until, trail: None };
         let update = Written::whole(&claim).only_if(Condition::Over { now, token: 7 });
         assert_eq!(
             update.expression,
             "SET #state = :state, #until_ns = :until_ns, #ttl = :ttl, #attempt = :attempt, #token = :token \
-             REMOVE #fingerprint, #result"
+             REMOVE #fingerprint, #result, #held_by, #doubt_s, #before"
         );
         assert_eq!(
             update.condition,

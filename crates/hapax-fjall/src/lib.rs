@@ -1,4 +1,5 @@
-//! An embedded store: a directory of buckets, each one keyspace of an LSM tree.
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod buckets;
 mod database;
@@ -21,20 +22,19 @@ const BACKEND: &str = "fjall";
 ///
 /// ```
 /// use hapax_fjall::FjallStore;
-/// use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
+/// use hapax_store::TieredDedup;
 /// use std::time::Duration;
 ///
 /// # let path = std::env::temp_dir().join(format!("hapax-doc-fjall-{}", std::process::id()));
-/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let store = FjallStore::open(&path).await?;
-/// let key = RecordKey::new(&Scope::new("orders")?, "order-17");
-/// let mark = Mark { key, attempt: 4711, retention: Duration::from_secs(86_400) };
-/// assert_eq!(store.mark(&[mark.clone()]).await?.remove(0)?, Marked::Fresh);
-/// drop(store);
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let week = Duration::from_secs(7 * 86_400);
+/// let open = async || TieredDedup::builder(FjallStore::open(&path).await?).retention(week).build().await;
+/// let dedup = open().await?;
+/// assert!(dedup.check("order-17").await?.is_fresh());
+/// dedup.shutdown(Duration::from_secs(1)).await?;
+/// drop(dedup);
 ///
-/// let reopened = FjallStore::open(&path).await?;
-/// let again = Mark { attempt: 4712, ..mark };
-/// assert!(matches!(reopened.mark(&[again]).await?.remove(0)?, Marked::Duplicate { .. }));
+/// assert!(open().await?.check("order-17").await?.is_duplicate());
 /// # Ok::<(), hapax_store::StoreError>(())
 /// # })?;
 /// # std::fs::remove_dir_all(&path)?;

@@ -1,5 +1,4 @@
-//! Idempotency keys over HTTP: requests that are handled once, however often they come, and keys
-//! for the requests that this process makes.
+#![doc = include_str!("../README.md")]
 //!
 //! ```text
 //! request ─► key (400) ─► scope ─► quota (429, 503) ─► body (413) ─► quota ─► fingerprint ─► claim
@@ -14,14 +13,15 @@
 //! ```
 //!
 //! [`IdempotencyLayer`] is the layer in the picture; [`KeyBuilder`] and [`OutgoingKeyLayer`] are
-//! for the other direction. Behaviour: the IETF draft `draft-ietf-httpapi-idempotency-key-header`,
-//! problems by RFC 9457, header fields by RFC 9110 and 9651.
+//! for the other direction. Header fields are by RFC 9110 and 9651.
 //!
 //! Files: `key`, `fingerprint` and `canonical`, `headers`, `record`, `problem`, `quota`, `ledger`
 //! are pure; `permits` are given by the quotas, `reservations` by the ledger; `body` reads,
 //! `durations` estimates, `problem_details` writes problems; `options` are checked, and `builder`
 //! makes the `layer` of them; `service` claims, `run` handles, `answers` answers, all three over
 //! what is `shared`.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod fingerprint;
 mod key;
@@ -47,6 +47,7 @@ pub mod fuzzing;
 
 pub use body::Body;
 pub use builder::{LayerBuilder, Scoped, Unscoped};
+pub use http;
 pub use key::{IdempotencyKey, MAX_KEY_CHARS, id_of};
 pub use layer::IdempotencyLayer;
 pub use options::{OnMissing, stores_status};

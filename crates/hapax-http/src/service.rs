@@ -287,7 +287,7 @@ impl<S: Store> Shared<S> {
                 let full = "too many keys are in progress";
                 Err(ProblemDetails::new(Problem::Busy, full).retry_after(RETRY_AFTER))
             }
-            Ok(TieredAttempt::InProgress { lease_left }) => {
+            Ok(TieredAttempt::InProgress { lease_left, .. }) => {
                 let detail = "its first request is being handled";
                 // Not the rest of the lease, which is renewed and says nothing about the handler.
                 let takes = self.durations.typical(kind).unwrap_or(RETRY_AFTER);

@@ -60,7 +60,7 @@ use tokio::sync::{Mutex, Notify, mpsc};
 ///   to its `queued.min.messages` and `queued.max.messages.kbytes`, which is 64 MiB by default: set
 ///   less if a member may have many partitions, and less than a second as `fetch.queue.backoff.ms`.
 /// - A rebalance revokes partitions only when nothing of them is handled any more, and what is done
-///   is committed, but for handlers that take longer than
+///   is committed, except for handlers that take longer than
 ///   [`release_within`](KafkaOptions::release_within). Both protocols are served: with
 ///   `cooperative-sticky` only partitions that move are revoked, otherwise all of them.
 /// - A commit that brokers refuse, as while a group's partitions are handed out, is

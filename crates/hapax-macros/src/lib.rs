@@ -1,7 +1,4 @@
-//! An attribute that makes an asynchronous function idempotent, over a `TieredDedup` of
-//! `hapax-store` (feature `json`).
-//!
-#![cfg_attr(not(doctest), doc = include_str!("example.md"))] // hapax-store tests it, and the other one
+#![cfg_attr(not(doctest), doc = include_str!("../README.md"))] // hapax-store tests it, and the other one
 
 mod arguments;
 mod expand;

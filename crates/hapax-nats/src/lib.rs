@@ -1,35 +1,4 @@
-//! A [`Source`](hapax_stream::Source) for [`Consumer`](hapax_stream::Consumer): a durable pull
-//! consumer of NATS JetStream.
-//!
-//! JetStream drops copies that a publisher sends within the stream's duplicate window, and delivers
-//! a message again whenever an acknowledgement is late or lost. [`JetStream`] with a `Consumer`
-//! handles each message once all the same: also copies that come after the window, and messages
-//! that another process had begun.
-//!
-//! ```no_run
-//! use hapax_message::Described;
-//! use hapax_nats::{JetStream, JetStreamOptions, Message};
-//! use hapax_store::{InMemoryStore, TieredDedup};
-//! use hapax_stream::{Consumer, Delivery};
-//!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-//! let client = async_nats::connect("nats://127.0.0.1:4222").await?;
-//! let context = async_nats::jetstream::new(client);
-//! let billing = context.get_consumer_from_stream("billing", "ORDERS").await?;
-//! // A stream that has the subject `dead.billing` keeps what fails.
-//! let orders = JetStream::new(context, billing, JetStreamOptions::new("dead.billing")).await?;
-//!
-//! // (Several processes share a store: that of `hapax-redis` or `hapax-postgres`.)
-//! let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
-//! let consumer = Consumer::builder("billing", engine, |order: &Message| order.id().map(|id| id.into_owned())).build()?;
-//! let bill = |order: Delivery<Message>| async move {
-//!     println!("{} bytes about {}", order.payload.len(), order.subject);
-//!     Ok::<(), std::io::Error>(())
-//! };
-//! consumer.run(&orders, bill, std::future::pending()).await?;
-//! # Ok(())
-//! # }
-//! ```
+#![doc = include_str!("../README.md")]
 //!
 //! # The consumer's configuration
 //!
@@ -74,6 +43,8 @@
 //! order of a key within a process; with `max_ack_pending` 1 there is one message at a time in all
 //! processes.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod check;
 mod dead_letter;
 mod error;
@@ -82,6 +53,7 @@ mod options;
 mod publisher;
 mod source;
 
+pub use async_nats;
 pub use error::NatsError;
 pub use message::Message;
 pub use options::JetStreamOptions;

@@ -7,6 +7,10 @@ use hapax::seam::sizing::window::buckets_for;
 use std::fmt::Write;
 use std::time::Duration;
 
+/// The least capacity that is printed: the smallest table has room for as many, and records that
+/// have come are no limit of those to come.
+const CAPACITY_MIN: usize = 3_500;
+
 impl Plan {
     /// Returns the call that builds the engine, as Rust.
     ///
@@ -27,7 +31,7 @@ impl Plan {
         let mut call = "Dedup::builder()".to_string();
         let mut line = |text: String| call += &format!("\n    .{text}");
         line(format!("window({})", duration(self.window.duration)));
-        line(format!("capacity({})", number(self.window.capacity)));
+        line(format!("capacity({})", number(self.window.capacity.max(CAPACITY_MIN))));
         line(format!("max_memory_bytes({})", number(self.window.max_memory_bytes)));
         if let Some(history) = &self.history {
             let (horizon, rate) = (duration(history.horizon), history.false_positive_rate);
@@ -67,7 +71,7 @@ impl Plan {
     /// ```
     pub fn filter_options(&self) -> String {
         let window = &self.window;
-        let (duration, capacity) = (Time(window.duration), window.capacity_without_thread);
+        let (duration, capacity) = (Time(window.duration), window.capacity_without_thread.max(CAPACITY_MIN));
         let mut options = format!("--window {duration} --capacity {capacity} --max-memory {}", window.max_memory_bytes);
         if let Some(history) = &self.history {
             let (horizon, rate) = (Time(history.horizon), history.false_positive_rate);
@@ -113,6 +117,16 @@ fn number(number: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_few_ids_are_no_capacity_to_paste() {
+        assert_eq!(buckets_for(CAPACITY_MIN), buckets_for(1), "it takes no more memory");
+        let plan = crate::Demand::new(0.1, Duration::from_secs(60)).plan().unwrap();
+        assert_eq!(plan.window.capacity, 6);
+        assert!(
+            plan.builder_call().contains(".capacity(3_500)\n") && plan.filter_options().contains(" --capacity 3500 ")
+        );
+    }
 
     #[test]
     fn expressions() {

@@ -1,34 +1,15 @@
-//! Plans a configuration: how large it must be, what it will cost, and what it will miss.
-//!
-//! ```
-//! use hapax_plan::Demand;
-//! use std::time::Duration;
-//!
-//! let plan = Demand::new(10_000.0, Duration::from_secs(600)).duplicates(0.05).plan()?;
-//! println!("{plan}");
-//! assert_eq!(plan.window.capacity, 5_700_000);
-//! assert!(plan.window.forgotten_early_a_day < 2e-6 * 10_000.0 * 86_400.0);
-//! let dedup = plan.builder().build()?;
-//! assert!(dedup.check("m-1").is_fresh());
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! A [`Demand`] describes the load, a [`Plan`] the configuration for it, and what to expect.
-//! [`Profile`] derives the demand from recorded ids. The command `hapax plan` offers the same with
-//! options and charts.
+#![doc = include_str!("../README.md")]
 //!
 //! # Guarantees
 //!
 //! - Predictions are computed with the engine's own functions, or by a model of it that is derived
 //!   and has no fitted number. Tests compare them with engines that are built as planned, and allow
 //!   a difference of 10 %.
-//! - The bytes of stores are not computed: they were measured (`docs/scaling-out.md`), with ids of
-//!   16 bytes.
-//! - Ids are assumed to come at random. A [`Profile`] of recorded ids shows how they really come.
 //!
 //! Idea: sizing by the tail of a Poisson distribution, as for hash tables with buckets in Knuth,
 //! The Art of Computer Programming, 6.4; here of both buckets in which an id can be.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![allow(
     clippy::cast_possible_truncation,
     reason = "predictions of what fits in memory, from numbers that were checked"

@@ -130,6 +130,7 @@ pub fn rough(duration: Duration) -> String {
     let least = |unit: f64| if unit > 1.0 { 2.0 * unit } else { unit };
     match UNITS.iter().find(|(unit, _)| seconds >= least(*unit)) {
         Some((unit, name)) => format!("{} {name}", Count(seconds / unit)),
+        None if duration.is_zero() => "0 s".to_string(),
         None => format!("{} ns", duration.as_nanos()),
     }
 }
@@ -210,6 +211,6 @@ mod tests {
         assert_eq!(Time(Duration::from_nanos(7)).to_string(), "7ns");
         assert_eq!(Time(Duration::from_millis(60_001)).to_string(), "1m1ms");
         let rough = [0.0, 7e-9, 1.234e-3, 90.0, 150.0, 7_200.0, 1e6].map(|s| rough(Duration::from_secs_f64(s)));
-        assert_eq!(rough, ["0 ns", "7 ns", "1.23 ms", "90 s", "2.5 min", "2 h", "11.6 days"]);
+        assert_eq!(rough, ["0 s", "7 ns", "1.23 ms", "90 s", "2.5 min", "2 h", "11.6 days"]);
     }
 }

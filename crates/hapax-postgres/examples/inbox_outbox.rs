@@ -17,7 +17,8 @@ impl Handler for Billing {
         tx.execute("INSERT INTO example_invoices VALUES ($1)", &[&message.payload]).await?;
         let id = [&message.id, "/billed".as_bytes()].concat();
         let billed = NewMessage::new(&id, &message.payload).key(&message.payload);
-        Ok(outbox::enqueue(tx, &self.0, "billed", billed).await?)
+        outbox::enqueue(tx, &self.0, "billed", billed).await?;
+        Ok(())
     }
 }
 

@@ -15,17 +15,18 @@ pub(super) fn failed(doing: &str, error: tokio_postgres::Error) -> StoreError {
     errors::failed(doing, TABLES, error)
 }
 
+/// Returns the state that the server has given with an error, by either driver.
+pub(super) fn state(error: &StoreError) -> Option<SqlState> {
+    let cause = error.source()?;
+    #[cfg(feature = "sqlx")]
+    if let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() {
+        return answer.code().map(|code| SqlState::from_code(&code));
+    }
+    cause.downcast_ref::<tokio_postgres::Error>()?.code().cloned()
+}
+
 /// Returns true if the database has no character for one that it was given: its encoding is not
 /// UTF-8.
 pub(super) fn is_untranslatable(error: &StoreError) -> bool {
-    let cause = error.source();
-    let state = cause.and_then(|cause| cause.downcast_ref::<tokio_postgres::Error>()).and_then(|error| error.code());
-    let is_it = state == Some(&SqlState::UNTRANSLATABLE_CHARACTER);
-    #[cfg(feature = "sqlx")]
-    let is_it = is_it
-        || cause
-            .and_then(|cause| cause.downcast_ref::<sqlx::Error>())
-            .and_then(sqlx::Error::as_database_error)
-            .is_some_and(|answer| answer.code().as_deref() == Some(SqlState::UNTRANSLATABLE_CHARACTER.code()));
-    is_it
+    state(error) == Some(SqlState::UNTRANSLATABLE_CHARACTER)
 }

@@ -30,7 +30,7 @@ pub use marking::{NewMark, forget, mark, mark_batch};
 
 use super::errors::corrupt;
 use super::message::validate_name;
-use super::transaction::{Row, Transaction, Value, answer};
+use super::transaction::{Client, Row, Transaction, Value, answer};
 use super::{NewMessage, Seen};
 use crate::claims::dead_letters::{self, DeadLetter, Letters};
 use crate::mark_result::time;
@@ -39,7 +39,6 @@ use crate::schema::tables::{Queue, Tables};
 use crate::telemetry::backlog::{self, Backlog};
 use hapax_store::{StoreError, StoredId};
 use std::collections::HashMap;
-use tokio_postgres::Client;
 
 /// Marks an id as processed by this consumer, in the caller's transaction: the mark is there if and
 /// only if the effect is.
@@ -228,7 +227,7 @@ fn seen(rows: &[Row]) -> Result<Seen, StoreError> {
 ///
 /// The usual errors if the server does not answer.
 pub async fn dead_letters(
-    client: &Client,
+    client: &impl Client,
     tables: &Tables,
     consumer: Option<&str>,
     behind: i64,
@@ -250,7 +249,7 @@ pub async fn dead_letters(
 /// # Errors
 ///
 /// The usual errors if the server does not answer. None of them is requeued then.
-pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
+pub async fn requeue(client: &impl Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
     dead_letters::change(client, "requeue dead letters", tables, "inbox_requeue", letters).await
 }
 
@@ -260,7 +259,7 @@ pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> 
 /// # Errors
 ///
 /// The usual errors if the server does not answer. None of them is removed then.
-pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
+pub async fn discard(client: &impl Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
     dead_letters::change(client, "discard dead letters", tables, "inbox_discard", letters).await
 }
 
@@ -269,6 +268,6 @@ pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> 
 /// # Errors
 ///
 /// The usual errors if the server does not answer.
-pub async fn backlog(client: &Client, tables: &Tables, consumer: Option<&str>) -> Result<Backlog, StoreError> {
+pub async fn backlog(client: &impl Client, tables: &Tables, consumer: Option<&str>) -> Result<Backlog, StoreError> {
     backlog::of(client, tables, Queue::Inbox, consumer).await
 }

@@ -1,24 +1,4 @@
-//! Exactly once, where the effect is in PostgreSQL: marks in the caller's own transaction, an
-//! inbox, and an outbox.
-//!
-//! ```no_run
-//! use hapax_postgres::{NewMessage, Seen, Tables, inbox, outbox};
-//!
-//! # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
-//! let tables = Tables::new("public", "shop")?;
-//! tables.migrate(client).await?;
-//!
-//! // A delivery: m-17 says that order 17 was paid.
-//! let mut tx = client.transaction().await?;
-//! if let Seen::First = inbox::once(&mut tx, &tables, "billing", "m-17").await? {
-//!     tx.execute("UPDATE orders SET paid = true WHERE id = 17", &[]).await?;
-//!     let message = NewMessage::new("m-17/shipped", "17").key("order-17");
-//!     outbox::enqueue(&mut tx, &tables, "shipping", message).await?;
-//! }
-//! tx.commit().await?; // mark, effect and message at once, or none of them; now acknowledge
-//! # Ok(())
-//! # }
-//! ```
+#![doc = include_str!("../README.md")]
 //!
 //! # Which one to take
 //!
@@ -52,21 +32,20 @@
 //! - A message is published *at least* once: a relay that dies between publishing and removing
 //!   leaves it to be published again, with the same id. Its recipient dedupes by that id, for
 //!   example by [`inbox::receive`].
-//! - An effect elsewhere (a mail, another database) that a handler causes is not undone when its
-//!   transaction is.
 //!
 //! # What it needs
 //!
-//! PostgreSQL 14 or later, no extension, no superuser. In a database that is not in UTF-8, a text
-//! that it cannot spell is refused, and an error's text is kept escaped. [`Tables::migrate`] and
-//! [`Retention::expire`] make and empty tables: their role owns them and has `CREATE` on the
-//! schema. All other roles need `SELECT`, `INSERT`, `UPDATE` and `DELETE` on them, `USAGE` on the
-//! sequences, and `EXECUTE` on the functions, which everybody has unless it was revoked. A pooler
-//! of transactions may be in between (see [`Database`]).
+//! In a database that is not in UTF-8, a text that it cannot spell is refused, and an error's text
+//! is kept escaped. [`Tables::migrate`] and [`Retention::expire`] make and empty tables: their role
+//! owns them and has `CREATE` on the schema. All other roles need `SELECT`, `INSERT`, `UPDATE` and
+//! `DELETE` on them, `USAGE` on the sequences, and `EXECUTE` on the functions, which everybody has
+//! unless it was revoked. A pooler of transactions may be in between (see [`Database`]).
 //!
 //! Ideas: the transactional outbox (Richardson, *Microservices Patterns*, 2018); idempotent
 //! receivers (Hohpe and Woolf, *Enterprise Integration Patterns*, 2003); queues by `SKIP LOCKED`
 //! (PostgreSQL 9.5); fencing tokens (Burrows, OSDI 2006).
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod claims;
 pub mod cloudevents;
@@ -85,10 +64,15 @@ mod polling;
 mod relay;
 mod router;
 mod schema;
+pub mod sql;
 mod store;
 mod telemetry;
 mod transaction;
 mod worker;
+
+#[cfg(feature = "sqlx")]
+pub use sqlx;
+pub use {deadpool_postgres, tokio_postgres};
 
 pub use claims::dead_letters::{DeadLetter, Letters};
 pub use claims::retry::Retry;
@@ -110,7 +94,7 @@ pub use schema::tables::Tables;
 pub use store::{Layout, PostgresOptions, PostgresStore};
 pub use telemetry::backlog::Backlog;
 pub use telemetry::meters::QueueStats;
-pub use transaction::Transaction;
+pub use transaction::{Client, Transaction};
 #[cfg(feature = "sqlx")]
 pub use worker::SqlxHandler;
 pub use worker::kept_records::Keep;

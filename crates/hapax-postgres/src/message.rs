@@ -49,6 +49,7 @@ pub struct NewMessage<'m> {
     headers: Headers<'m>,
     due_at: Option<SystemTime>,
     expires_at: Option<SystemTime>,
+    pub(super) is_unique: bool,
 }
 
 /// Names and values, as the caller has them.
@@ -75,7 +76,18 @@ impl<'m> NewMessage<'m> {
         let (id, payload) = (id.as_ref(), payload.as_ref());
         let (kind, source, subject) = (None, None, None);
         let headers = Headers::Borrowed(&[]);
-        NewMessage { id, key: None, payload, kind, source, subject, headers, due_at: None, expires_at: None }
+        let (key, due_at, expires_at, is_unique) = (None, None, None, false);
+        NewMessage { id, key, payload, kind, source, subject, headers, due_at, expires_at, is_unique }
+    }
+
+    /// Has it enqueued once: if a message of its topic with its id was enqueued as unique before,
+    /// within the retention of marks, it is not stored, and the answer says so. (An inbox stores
+    /// each id once anyway.) Its id is marked in the caller's transaction, as by
+    /// [`inbox::once`](super::inbox::once), for the consumer `unique/TOPIC`, whose name has 128
+    /// bytes at most; [`inbox::forget`](super::inbox::forget) has an id enqueued again.
+    #[must_use]
+    pub fn unique(self) -> Self {
+        NewMessage { is_unique: true, ..self }
     }
 
     /// Sets the type of the event, such as `order.paid`: by it a [`Router`](super::Router) finds

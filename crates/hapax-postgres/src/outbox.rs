@@ -2,17 +2,17 @@
 //! has published it, or change data capture has read it.
 
 use super::errors::misconfigured;
+use super::inbox;
 use super::message::validate_name;
-use super::transaction::{Transaction, Value, answer};
+use super::transaction::{Client, Transaction, Value, answer};
 use super::{NewMessage, PAYLOAD_BYTES_MAX};
-use crate::claims::dead_letters::{self, DeadLetter, Letters, ask};
+use crate::claims::dead_letters::{self, DeadLetter, Letters};
 use crate::claims::queue::micros;
 use crate::schema::statements;
 use crate::schema::tables::{Queue, Tables};
 use crate::telemetry::backlog::{self, Backlog};
 use hapax_store::StoreError;
 use std::time::Duration;
-use tokio_postgres::Client;
 
 /// The largest number of messages of one call.
 pub const BATCH_MAX: usize = 1_000;
@@ -22,7 +22,8 @@ pub const BATCH_BYTES_MAX: usize = 16 * PAYLOAD_BYTES_MAX;
 const EXPIRED_MAX: i64 = 10_000;
 
 /// Stores a message to be published, in the caller's transaction: it is published if and only if
-/// that is committed.
+/// that is committed. Returns true if it was stored; false if it is [unique](NewMessage::unique),
+/// and was enqueued before.
 ///
 /// ```no_run
 /// use hapax_postgres::{NewMessage, Tables, outbox};
@@ -50,8 +51,10 @@ const EXPIRED_MAX: i64 = 10_000;
 /// keys each should do so in the same order, or the server undoes one of them (SQLSTATE 40P01).
 /// Each key takes a lock of the server's `max_locks_per_transaction` until the transaction ends.
 ///
-/// The receiving side dedupes by the id. The id is not checked here: a caller that enqueues an id
-/// twice publishes it twice.
+/// The receiving side dedupes by the id. A message that is not [unique](NewMessage::unique) is not
+/// checked here: a caller that enqueues its id twice publishes it twice. Of two transactions that
+/// enqueue one unique id, the second waits until the first has ended, and is told that the id is
+/// there, or, if that was rolled back, stores its own.
 ///
 /// # Errors
 ///
@@ -75,17 +78,25 @@ pub async fn enqueue(
     tables: &Tables,
     topic: &str,
     message: NewMessage<'_>,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     validate_name("a topic", topic)?;
     message.validate()?;
+    if message.is_unique && !inbox::once(tx, tables, &unique_in(topic), message.id).await?.is_first() {
+        return Ok(false);
+    }
     let headers = message.array();
     let values = [&[Value::Text(topic)][..], &message.values(headers.as_deref())].concat();
     let sql = statements::ask(tables, "outbox_store_one", values.len());
-    answer::<i64>(&tx.ask("enqueue a message", &sql, &values).await?).map(drop)
+    answer::<i64>(&tx.ask("enqueue a message", &sql, &values).await?).map(|_| true)
+}
+
+/// Returns the name under which the ids of unique messages of a topic are marked.
+fn unique_in(topic: &str) -> String {
+    format!("unique/{topic}")
 }
 
 /// Stores messages of a topic to be published, in their order and in one round trip: like
-/// [`enqueue`] for each.
+/// [`enqueue`] for each, whose answers it returns. (With unique messages it takes two round trips.)
 ///
 /// ```no_run
 /// use hapax_postgres::{NewMessage, Tables, outbox};
@@ -115,14 +126,33 @@ pub async fn enqueue_batch(
     tables: &Tables,
     topic: &str,
     messages: &[NewMessage<'_>],
-) -> Result<(), StoreError> {
-    let columns = Columns::of(topic, messages)?;
-    if messages.is_empty() {
-        return Ok(());
+) -> Result<Vec<bool>, StoreError> {
+    validate(topic, messages)?;
+    let unique: Vec<&[u8]> = messages.iter().filter(|message| message.is_unique).map(|message| message.id).collect();
+    let mut marked = inbox::once_batch(tx, tables, &unique_in(topic), &unique).await?.into_iter();
+    let mut is_new = |message: &NewMessage<'_>| !message.is_unique || marked.next().is_some_and(|seen| seen.is_first());
+    let are_new: Vec<bool> = messages.iter().map(&mut is_new).collect();
+    let new = messages.iter().zip(&are_new).filter(|(_, is_new)| **is_new);
+    let new: Vec<NewMessage<'_>> = new.map(|(message, _)| *message).collect();
+    if !new.is_empty() {
+        let columns = Columns::of(&new);
+        let values = [&[Value::Text(topic)][..], &columns.values()].concat();
+        let sql = statements::ask(tables, "outbox_store", values.len());
+        answer::<i64>(&tx.ask("enqueue messages", &sql, &values).await?)?;
     }
-    let values = [&[Value::Text(topic)][..], &columns.values()].concat();
-    let sql = statements::ask(tables, "outbox_store", values.len());
-    answer::<i64>(&tx.ask("enqueue messages", &sql, &values).await?).map(drop)
+    Ok(are_new)
+}
+
+/// Checks messages of one call.
+fn validate(topic: &str, messages: &[NewMessage<'_>]) -> Result<(), StoreError> {
+    validate_name("a topic", topic)?;
+    messages.iter().try_for_each(NewMessage::validate)?;
+    let bytes: usize = messages.iter().map(|message| message.payload.len()).sum();
+    if messages.len() > BATCH_MAX || bytes > BATCH_BYTES_MAX {
+        let what = format!("expected at most {BATCH_MAX} messages of {BATCH_BYTES_MAX} bytes in a batch");
+        return Err(misconfigured(format!("{what}, got {} of {bytes}: make several batches", messages.len())));
+    }
+    Ok(())
 }
 
 /// Inserts messages where change data capture reads them, in the caller's transaction: rows of the
@@ -151,17 +181,19 @@ pub async fn enqueue_batch(
 /// # Errors
 ///
 /// Those of [`enqueue_batch`]; [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for
-/// messages that are due or expire at some time: a reader of the log would not know of these times.
+/// messages that are unique, are due or expire at some time: a reader of the log would not know.
 pub async fn capture(
     tx: &mut impl Transaction,
     tables: &Tables,
     topic: &str,
     messages: &[NewMessage<'_>],
 ) -> Result<(), StoreError> {
-    let columns = Columns::of(topic, messages)?;
-    if columns.due_at.iter().chain(&columns.expires_at).any(Option::is_some) {
+    validate(topic, messages)?;
+    let columns = Columns::of(messages);
+    let is_timed = columns.due_at.iter().chain(&columns.expires_at).any(Option::is_some);
+    if is_timed || messages.iter().any(|message| message.is_unique) {
         return Err(misconfigured(
-            "captured messages are not due and do not expire at any time: publish those by a relay",
+            "captured messages are not unique, and not due or over at any time: publish those by a relay",
         ));
     }
     if messages.is_empty() {
@@ -179,10 +211,10 @@ pub async fn capture(
 /// # Errors
 ///
 /// The usual errors if the server does not answer.
-pub async fn expire_captured(client: &Client, tables: &Tables, age: Duration) -> Result<u64, StoreError> {
+pub async fn expire_captured(client: &impl Client, tables: &Tables, age: Duration) -> Result<u64, StoreError> {
     let values = [Value::Real(micros(age)), Value::Number(EXPIRED_MAX)];
     let sql = statements::ask(tables, "capture_expire", values.len());
-    answer::<i64>(&ask(client, "remove captured messages", &sql, &values).await?).map(i64::unsigned_abs)
+    answer::<i64>(&client.call("remove captured messages", &sql, &values).await?).map(i64::unsigned_abs)
 }
 
 /// Messages by columns, as a statement takes them.
@@ -199,15 +231,8 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(topic: &str, messages: &[NewMessage<'_>]) -> Result<Self, StoreError> {
-        validate_name("a topic", topic)?;
-        messages.iter().try_for_each(NewMessage::validate)?;
-        let bytes: usize = messages.iter().map(|message| message.payload.len()).sum();
-        if messages.len() > BATCH_MAX || bytes > BATCH_BYTES_MAX {
-            let what = format!("expected at most {BATCH_MAX} messages of {BATCH_BYTES_MAX} bytes in a batch");
-            return Err(misconfigured(format!("{what}, got {} of {bytes}: make several batches", messages.len())));
-        }
-        Ok(Columns {
+    fn of(messages: &[NewMessage<'_>]) -> Self {
+        Columns {
             ids: messages.iter().map(|message| message.id.to_vec()).collect(),
             keys: messages.iter().map(|message| message.key.map(<[u8]>::to_vec)).collect(),
             payloads: messages.iter().map(|message| message.payload.to_vec()).collect(),
@@ -217,7 +242,7 @@ impl Columns {
             subjects: messages.iter().map(|message| message.subject.map(str::to_owned)).collect(),
             due_at: messages.iter().map(|message| message.times()[0]).collect(),
             expires_at: messages.iter().map(|message| message.times()[1]).collect(),
-        })
+        }
     }
 
     /// Returns the values of a function that stores them, as those of [`NewMessage::values`].
@@ -243,7 +268,7 @@ impl Columns {
 ///
 /// The usual errors if the server does not answer.
 pub async fn dead_letters(
-    client: &Client,
+    client: &impl Client,
     tables: &Tables,
     topic: Option<&str>,
     behind: i64,
@@ -258,7 +283,7 @@ pub async fn dead_letters(
 /// # Errors
 ///
 /// The usual errors if the server does not answer. None of them is requeued then.
-pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
+pub async fn requeue(client: &impl Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
     dead_letters::change(client, "requeue dead letters", tables, "outbox_requeue", letters).await
 }
 
@@ -267,7 +292,7 @@ pub async fn requeue(client: &Client, tables: &Tables, letters: Letters<'_>) -> 
 /// # Errors
 ///
 /// The usual errors if the server does not answer. None of them is removed then.
-pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
+pub async fn discard(client: &impl Client, tables: &Tables, letters: Letters<'_>) -> Result<u64, StoreError> {
     dead_letters::change(client, "discard dead letters", tables, "outbox_discard", letters).await
 }
 
@@ -276,6 +301,6 @@ pub async fn discard(client: &Client, tables: &Tables, letters: Letters<'_>) -> 
 /// # Errors
 ///
 /// The usual errors if the server does not answer.
-pub async fn backlog(client: &Client, tables: &Tables, topic: Option<&str>) -> Result<Backlog, StoreError> {
+pub async fn backlog(client: &impl Client, tables: &Tables, topic: Option<&str>) -> Result<Backlog, StoreError> {
     backlog::of(client, tables, Queue::Outbox, topic).await
 }

@@ -6,12 +6,21 @@ use hapax_store::StoreError;
 use tokio_postgres::types::{ToSql, Type};
 
 /// A transaction that the caller has begun and will commit: of tokio-postgres, of
-/// deadpool-postgres, or, with the feature `sqlx`, of sqlx. A savepoint is one, too.
+/// deadpool-postgres, or, with the feature `sqlx`, of sqlx. A savepoint is one, too. Transactions
+/// of others call the same functions [by SQL](crate::sql).
 ///
 /// Since it is a transaction and not a connection, a mark cannot be committed by itself by mistake.
 pub trait Transaction: asking::Ask {}
 
 impl<T: asking::Ask> Transaction for T {}
+
+/// A client of tokio-postgres, one of a pool of deadpool-postgres, or, with the feature `sqlx`, a
+/// pool of sqlx: for calls that are a transaction of their own.
+///
+/// A program without any has one by [`PostgresOptions::connect`](crate::PostgresOptions::connect).
+pub trait Client: asking::Call {}
+
+impl<C: asking::Call> Client for C {}
 
 /// Says once what values a statement may have, and as what each driver takes them.
 macro_rules! values {
@@ -127,10 +136,24 @@ pub(super) mod asking {
             values: &[Value<'_>],
         ) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send;
     }
+
+    /// The driver's part of a client.
+    pub trait Call: Sync {
+        /// Asks for rows, in a transaction of its own.
+        fn call(
+            &self,
+            doing: &str,
+            sql: &str,
+            values: &[Value<'_>],
+        ) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send;
+
+        /// Runs statements that begin a transaction and commit it. If one fails, it is undone.
+        fn run(&self, doing: &str, sql: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
+    }
 }
 
 pub(super) mod tokio_driver {
-    use super::asking::Ask;
+    use super::asking::{Ask, Call};
     use super::*;
     use crate::errors::failed;
     use tokio_postgres::{Error, GenericClient};
@@ -153,17 +176,42 @@ pub(super) mod tokio_driver {
             inner.ask(doing, sql, values).await
         }
     }
+
+    impl Call for tokio_postgres::Client {
+        async fn call(&self, doing: &str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
+            rows(self, sql, values).await.map_err(|error| failed(doing, error))
+        }
+
+        async fn run(&self, doing: &str, sql: &str) -> Result<(), StoreError> {
+            let done = self.batch_execute(sql).await;
+            if done.is_err() {
+                // The first failure is the one to report.
+                let _ = self.batch_execute("ROLLBACK").await;
+            }
+            done.map_err(|error| failed(doing, error))
+        }
+    }
+
+    impl Call for deadpool_postgres::Client {
+        async fn call(&self, doing: &str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
+            tokio_postgres::Client::call(self, doing, sql, values).await
+        }
+
+        async fn run(&self, doing: &str, sql: &str) -> Result<(), StoreError> {
+            tokio_postgres::Client::run(self, doing, sql).await
+        }
+    }
 }
 
 #[cfg(feature = "sqlx")]
 pub(super) mod sqlx_driver {
-    use super::asking::Ask;
+    use super::asking::{Ask, Call};
     use super::*;
     use crate::BACKEND;
     use crate::errors::TABLES;
     use crate::store::errors::refused;
     use hapax_store::ErrorKind;
-    use sqlx::{AssertSqlSafe, PgExecutor, Postgres};
+    use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgExecutor, Postgres};
     use tokio_postgres::error::SqlState;
 
     pub(super) type Query<'q> = sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments>;
@@ -186,6 +234,22 @@ pub(super) mod sqlx_driver {
     impl Ask for sqlx::Transaction<'_, Postgres> {
         async fn ask(&mut self, doing: &'static str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
             rows(&mut **self, sql, values).await.map_err(|error| failed(doing, error))
+        }
+    }
+
+    impl Call for sqlx::PgPool {
+        async fn call(&self, doing: &str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
+            rows(self, sql, values).await.map_err(|error| failed(doing, error))
+        }
+
+        async fn run(&self, doing: &str, sql: &str) -> Result<(), StoreError> {
+            let ran = async {
+                // Closed in any case: a transaction that has failed may be open on it.
+                let mut connection = self.acquire().await?.detach();
+                connection.execute(sqlx::raw_sql(AssertSqlSafe(sql.to_owned()))).await?;
+                connection.close().await
+            };
+            ran.await.map_err(|error| failed(doing, error))
         }
     }
 

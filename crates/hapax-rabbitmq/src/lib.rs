@@ -1,37 +1,4 @@
-//! A [`Source`](hapax_stream::Source) for [`Consumer`](hapax_stream::Consumer): a queue of
-//! RabbitMQ.
-//!
-//! RabbitMQ delivers a message again when a consumer dies with it, or its channel is closed; and a
-//! publisher that has not seen a confirmation sends it again. [`RabbitMq`] with a `Consumer`
-//! handles each message once all the same.
-//!
-//! ```no_run
-//! use hapax_message::Described;
-//! use hapax_rabbitmq::{Message, RabbitMq, RabbitMqOptions};
-//! use hapax_store::{InMemoryStore, TieredDedup};
-//! use hapax_stream::{Consumer, Delivery};
-//! use lapin::{Connection, ConnectionProperties};
-//! use std::sync::Arc;
-//!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-//! let properties = ConnectionProperties::default();
-//! let connection = Arc::new(Connection::connect("amqp://127.0.0.1:5672/%2f", properties).await?);
-//! // Both queues exist. The second one keeps what fails.
-//! let options = RabbitMqOptions::new("orders", "orders-dead").prefetch(128);
-//! let orders = RabbitMq::new(connection, options).await?;
-//!
-//! // (Several processes share a store: that of `hapax-redis` or `hapax-postgres`.)
-//! let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
-//! let consumer = Consumer::builder("billing", engine, |order: &Message| order.id().map(|id| id.into_owned())).build()?;
-//! let bill = |order: Delivery<Message>| async move {
-//!     println!("{} bytes for {}", order.data.len(), order.routing_key);
-//!     Ok::<(), std::io::Error>(())
-//! };
-//! consumer.run(&orders, bill, std::future::pending()).await?;
-//! orders.close().await?;
-//! # Ok(())
-//! # }
-//! ```
+#![doc = include_str!("../README.md")]
 //!
 //! # Guarantees
 //!
@@ -75,6 +42,8 @@
 //! - Queues and messages that survive the broker are durable and persistent; those of the publisher
 //!   are its own business, dead letters are persistent.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod dead_letter;
 mod error;
 mod message;
@@ -83,6 +52,7 @@ mod publisher;
 mod source;
 
 pub use error::RabbitMqError;
+pub use lapin;
 pub use message::Message;
 pub use options::RabbitMqOptions;
 pub use publisher::RabbitMqPublisher;

@@ -1,4 +1,5 @@
-//! Records in Redis or Valkey; with the feature `streams`, streams as sources of `hapax-stream`.
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod batch;
 mod cluster;
@@ -30,14 +31,15 @@ use std::sync::Arc;
 ///
 /// ```no_run
 /// use hapax_redis::{RedisOptions, RedisStore};
-/// use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
+/// use hapax_store::TieredDedup;
 /// use std::time::Duration;
 ///
 /// # async fn example() -> Result<(), hapax_store::StoreError> {
 /// let store = RedisStore::connect(RedisOptions::single("redis://127.0.0.1/", "orders")).await?;
-/// let key = RecordKey::new(&Scope::new("orders")?, "order-17");
-/// let mark = Mark { key, attempt: 4711, retention: Duration::from_secs(86_400) };
-/// assert_eq!(store.mark(&[mark]).await?.remove(0)?, Marked::Fresh);
+/// let dedup = TieredDedup::builder(store).retention(Duration::from_secs(86_400)).build().await?;
+/// if dedup.check("order-17").await?.is_fresh() {
+///     println!("handle it");
+/// }
 /// # Ok(())
 /// # }
 /// ```
@@ -47,8 +49,10 @@ use std::sync::Arc;
 /// - *Atomicity.* A plain mark is one `SET … NX PX`. Claims, and the requests that end them,
 ///   are one script each, called by its digest and loaded again when the server has lost it.
 /// - *Time* is the server's: retention, lease and the time after a failure are the expiry of a key,
-///   in milliseconds; tokens are its microseconds. If its clock is set back, a later claim may get
-///   a smaller token; the store itself compares tokens for equality, so fencing holds here.
+///   in milliseconds, and that of a claim comes later by the time for which it is then in doubt: as
+///   long as a completion would be kept. Tokens are its microseconds. If its clock is set back, a
+///   later claim may get a smaller token; the store itself compares tokens for equality, so fencing
+///   holds here.
 /// - *Durability* is the server's configuration: without append-only file, nothing survives it;
 ///   with `appendfsync everysec`, it may forget a second, and with `always` nothing that was
 ///   acknowledged. **A replica that takes over may lack the last acknowledged writes**, since Redis

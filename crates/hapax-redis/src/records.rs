@@ -48,17 +48,25 @@ impl Store for RedisStore {
             other => Err(unexpected("SET", other)),
         };
         let are_set = self.each(marks, set, is_set).await?;
-        // Existing values are looked at, in whole if they are marks: there are fewer of them, and
-        // `SET … NX GET` would cost each one a fifth more, and not return the remaining time.
+        // Existing values are looked at, in whole but for results: there are fewer of them, and
+        // `SET … NX GET` would cost each one a fifth more, and not return the remaining time. A
+        // claim whose lease is over gives way to the mark.
         let known: Vec<&Mark> = marks
             .iter()
             .zip(&are_set)
             .filter(|(_, is_set)| matches!(is_set, Ok(false)))
             .map(|(mark, _)| mark)
             .collect();
-        let key = |mark: &&Mark, commands: &mut Commands| self.keys.write(&mark.key, commands);
-        let marked = |mark: &&Mark, found: Found<'_>| answers::marked(mark, found);
-        let mut looks = self.look(&known, value::MARK_BYTES as i64 - 1, key, marked).await?.into_iter();
+        let calls = Calls {
+            key: |mark: &&Mark, commands: &mut Commands| self.keys.write(&mark.key, commands),
+            first: (0, |_: &mut Commands| {}),
+            each: (2, |mark: &&Mark, commands: &mut Commands| {
+                commands.number(value::attempt_bits(mark.attempt));
+                commands.number(value::expiry_ms(mark.retention));
+            }),
+        };
+        let marked = |mark: &&Mark, reply: Reply<'_>| answers::marked(mark, answers::value_and_ttl(reply)?);
+        let mut looks = self.servers.scripted(&self.scripts.mark, &known, calls, marked).await?.into_iter();
         let marked = are_set.into_iter().map(|is_set| {
             if is_set? {
                 Ok(Marked::Fresh)
@@ -89,10 +97,12 @@ impl Store for RedisStore {
         let calls = Calls {
             key: |claim: &ClaimRequest, commands: &mut Commands| self.keys.write(&claim.key, commands),
             first: (0, |_: &mut Commands| {}),
-            each: (3, |claim: &ClaimRequest, commands: &mut Commands| {
+            each: (5, |claim: &ClaimRequest, commands: &mut Commands| {
                 commands.word(&claim.attempt.to_be_bytes());
                 commands.word(claim.fingerprint.as_ref().map_or(&[][..], |fingerprint| &fingerprint.0));
                 commands.number(value::expiry_ms(claim.lease));
+                commands.text(&value::doubt_text(claim.doubt, claim.held_by.as_ref()));
+                commands.text(claim.held_by.as_ref().map_or("", HeldBy::as_str));
             }),
         };
         let asked = Sound::of(claims);

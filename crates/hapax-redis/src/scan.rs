@@ -42,11 +42,14 @@ impl RedisStore {
         let (cursor, names) = self.names(&node, cursor, limit).await?;
         let mut page = Listing::default();
         let found = |name: &Vec<u8>, found: answers::Found<'_>| match found {
-            Some((kept, expires_in)) => Ok(Some(Listed::new(self.keys.parse(name)?, value::state(kept)?, expires_in))),
+            Some((kept, ttl)) => {
+                let Inspected { state, expires_in, in_doubt, .. } = value::inspected(kept, ttl)?;
+                Ok(Some(Listed::new(self.keys.parse(name)?, state, expires_in).in_doubt(in_doubt)))
+            }
             None => Ok(None),
         };
         let key = |name: &Vec<u8>, commands: &mut Commands| commands.parts([name]);
-        for found in self.look(&names, value::MARK_BYTES as i64 - 1, key, found).await? {
+        for found in self.look(&names, value::BEGINNING_BYTES as i64 - 1, key, found).await? {
             page.listed.extend(found?);
         }
         page.next = match (cursor, nodes.next()) {

@@ -1,7 +1,11 @@
-//! A store in a table of an SQLite database.
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod database;
 mod table;
+
+pub use rusqlite;
+pub use table::SqliteTable;
 
 use database::Table;
 use hapax::Clock;
@@ -9,7 +13,6 @@ use hapax_store::backend::committer::{Committed, Committer, Durability};
 use hapax_store::{ErrorKind, Limits, StoreError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-pub use table::SqliteTable;
 
 const BACKEND: &str = "sqlite";
 
@@ -18,20 +21,22 @@ const BACKEND: &str = "sqlite";
 ///
 /// ```
 /// use hapax_sqlite::SqliteStore;
-/// use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
+/// use hapax_store::{TieredAttempt, TieredDedup};
 /// use std::time::Duration;
 ///
 /// # let path = std::env::temp_dir().join(format!("hapax-doc-sqlite-{}", std::process::id()));
-/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let store = SqliteStore::open(&path).await?;
-/// let key = RecordKey::new(&Scope::new("orders")?, "order-17");
-/// let mark = Mark { key, attempt: 4711, retention: Duration::from_secs(86_400) };
-/// assert_eq!(store.mark(&[mark.clone()]).await?.remove(0)?, Marked::Fresh);
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let week = Duration::from_secs(7 * 86_400);
+/// let open = async || TieredDedup::builder(SqliteStore::open(&path).await?).retention(week).build().await;
+/// let dedup = open().await?;
+/// if let TieredAttempt::Claimed(claim) = dedup.claim("order-17").await? {
+///     claim.complete().await?; // the order is handled
+/// }
+/// dedup.shutdown(Duration::from_secs(1)).await?;
+/// drop(dedup);
 ///
-/// let elsewhere = SqliteStore::open(&path).await?; // or in another process
-/// let again = Mark { attempt: 4712, ..mark };
-/// assert!(matches!(elsewhere.mark(&[again]).await?.remove(0)?, Marked::Duplicate { .. }));
-/// # Ok::<(), hapax_store::StoreError>(())
+/// assert!(matches!(open().await?.claim("order-17").await?, TieredAttempt::Duplicate(_)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # std::fs::remove_file(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

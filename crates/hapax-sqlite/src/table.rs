@@ -17,7 +17,7 @@ const VERSION: i64 = 1;
 /// use hapax::Timestamp;
 /// use hapax_sqlite::SqliteTable;
 /// use hapax_store::{Marked, Scope};
-/// use std::time::{Duration, UNIX_EPOCH};
+/// use std::time::{Duration, SystemTime};
 ///
 /// # let mut connection = rusqlite::Connection::open_in_memory()?;
 /// # connection.execute_batch("CREATE TABLE paid (amount INTEGER)")?;
@@ -25,7 +25,7 @@ const VERSION: i64 = 1;
 /// table.create(&connection)?; // once
 ///
 /// let (scope, day) = (Scope::new("payments")?, Duration::from_secs(86_400));
-/// let now = Timestamp::default() + UNIX_EPOCH.elapsed()?;
+/// let now = Timestamp::from(SystemTime::now());
 /// let transaction = connection.transaction()?;
 /// if table.mark(&transaction, &scope, "payment-17", day, now)? == Marked::Fresh {
 ///     transaction.execute("INSERT INTO paid VALUES (10)", ())?;
@@ -163,7 +163,7 @@ impl SqliteTable {
             None => {
                 let token = kept.as_ref().map_or(0, |kept| kept.token);
                 let state = State::Completed { attempt: None, result: None };
-                let marked = StoredRecord { state, token, fingerprint: None, until: now + retention };
+                let marked = StoredRecord { state, token, fingerprint: None, until: now + retention, trail: None };
                 self.write(transaction, &key, marked.until, &codec::encode(&marked))?;
                 Ok(Marked::Fresh)
             }

@@ -1,36 +1,4 @@
-//! A [`Source`](hapax_stream::Source) for [`Consumer`](hapax_stream::Consumer): a queue of Amazon
-//! SQS, standard or FIFO.
-//!
-//! SQS delivers a message again whenever it was not deleted in time, and sometimes at once; and a
-//! producer that has not seen an answer sends it again. [`Sqs`] with a `Consumer` handles each
-//! message once all the same.
-//!
-//! ```no_run
-//! use hapax_message::Described;
-//! use hapax_sqs::{Message, Sqs, SqsOptions};
-//! use hapax_store::{InMemoryStore, TieredDedup};
-//! use hapax_stream::{Consumer, Delivery};
-//!
-//! # async fn example(config: aws_sdk_sqs::Config) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-//! // (`config` is that of the crate `aws-config`, for example.)
-//! let client = aws_sdk_sqs::Client::from_conf(config);
-//! let queue = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
-//! let options = SqsOptions::new(queue, format!("{queue}-dead"));
-//! let orders = Sqs::new(client, options).await?;
-//!
-//! // (Several processes share a store: that of `hapax-redis` or `hapax-postgres`.)
-//! let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
-//! // The producer has given each order an attribute with its number.
-//! let number = |order: &Message| order.header("order-number").map(str::to_owned);
-//! let consumer = Consumer::builder("billing", engine, number).build()?;
-//! let bill = |order: Delivery<Message>| async move {
-//!     println!("{}", order.body().unwrap_or_default());
-//!     Ok::<(), std::io::Error>(())
-//! };
-//! consumer.run(&orders, bill, std::future::pending()).await?;
-//! # Ok(())
-//! # }
-//! ```
+#![doc = include_str!("../README.md")]
 //!
 //! # The id
 //!
@@ -87,6 +55,8 @@
 //! delivers nothing. (A consumer that takes this id for its own needs the same one, five minutes
 //! later.)
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod dead_letter;
 mod error;
 mod hidden;
@@ -95,6 +65,7 @@ mod options;
 mod publisher;
 mod source;
 
+pub use aws_sdk_sqs;
 pub use error::SqsError;
 pub use message::Message;
 pub use options::SqsOptions;

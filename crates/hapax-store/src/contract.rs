@@ -10,15 +10,17 @@ pub const MAX_NODES: u32 = 1_024;
 /// A durable, authoritative memory of ids: the trait that a backend implements.
 ///
 /// ```
-/// use hapax_store::{ClaimRequest, Claimed, Completion, Hold, InMemoryStore, RecordKey, Scope, Store};
+/// use hapax_store::{ClaimRequest, Claimed, Completion, HeldBy, Hold, InMemoryStore, RecordKey, Scope, Store};
 /// use std::time::Duration;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let store = InMemoryStore::new();
 /// let key = RecordKey::new(&Scope::new("orders")?, "order-17");
-/// let claim = ClaimRequest { key: key.clone(), attempt: 4711, lease: Duration::from_secs(30), fingerprint: None };
-/// let Claimed::Claimed { token } = store.claim(&[claim.clone()]).await?.remove(0)? else { panic!("nobody else has it") };
-/// let done = Completion { hold: Hold { key, token }, retention: Duration::from_secs(3600), result: Some(b"paid".into()) };
+/// let (lease, retention) = (Duration::from_secs(30), Duration::from_secs(3600));
+/// let (held_by, doubt) = (Some(HeldBy::of("worker-7")), retention);
+/// let claim = ClaimRequest { key: key.clone(), attempt: 4711, lease, fingerprint: None, held_by, doubt };
+/// let Claimed::Claimed { token, .. } = store.claim(&[claim.clone()]).await?.remove(0)? else { panic!("nobody else has it") };
+/// let done = Completion { hold: Hold { key, token }, retention, result: Some(b"paid".into()) };
 /// store.complete(&[done]).await?.remove(0)?;
 ///
 /// let Claimed::Duplicate(completed) = store.claim(&[claim]).await?.remove(0)? else { panic!("it is done") };
@@ -34,7 +36,7 @@ pub const MAX_NODES: u32 = 1_024;
 /// lease), *failed* (in progress for everybody, until a time), or *completed* (until a time;
 /// perhaps with a fingerprint and a result). A lease that has expired, a failure that is over, and
 /// a completion whose retention is over count as no record, whether or not something is still
-/// stored.
+/// stored; but see *Doubt*.
 ///
 /// | request | in progress, its attempt or token | in progress, another's | failed | completed |
 /// |---|---|---|---|---|
@@ -87,9 +89,16 @@ pub const MAX_NODES: u32 = 1_024;
 ///    given; its documentation says which. A record of duration `d` made at `t` holds at each time
 ///    before `t + d`, and is over at `t + d`: nothing is forgotten before its time. It may be
 ///    remembered longer by less than the unit in which the backend counts, a second at most.
-/// 9. *Clean-up* is bounded work, each time that [`expire`](Store::expire) is called. Only the use
-///    of memory or disk depends on it.
-/// 10. *Cancellation.* A future that is dropped leaves the store as if each of its requests had
+/// 9. *Doubt.* For [`doubt`](ClaimRequest::doubt) after the end of its lease, a claim that was
+///    neither completed nor released, nor has failed, is in doubt: its work may have been done. The
+///    claim that takes the id over is told ([`Before`](crate::Before)), and so is each further one,
+///    with the first that is in doubt, until one is completed, or the id is marked, recorded or
+///    forgotten: a release or a failure of a later claim ends no doubt. A claim that is refused is
+///    told who has the id. A backend that cannot do that says so at the beginning of its
+///    documentation.
+/// 10. *Clean-up* is bounded work, each time that [`expire`](Store::expire) is called. Only the use
+///     of memory or disk depends on it.
+/// 11. *Cancellation.* A future that is dropped leaves the store as if each of its requests had
 ///     been done or not.
 ///
 /// The suite in `hapax_testing::store` checks all of that; run it on a new backend.
@@ -181,7 +190,7 @@ pub trait Store: Send + Sync + 'static {
     fn record(&self, records: &[Record]) -> impl Future<Output = Answers<()>> + Send;
 
     /// Forgets ids, also those in progress. Returns true for each id that had anything to forget,
-    /// which what has expired is not.
+    /// which what has expired is not, unless it is in doubt.
     fn forget(&self, keys: &[RecordKey]) -> impl Future<Output = Answers<bool>> + Send;
 
     /// Removes expired records: about `limit` of them, or one unit of removal of the backend.

@@ -1,7 +1,7 @@
-//! Metrics of an engine's memory: window, history, long memory.
+//! Metrics of an engine's memory (window, history, long memory), and of one that stands alone.
 
 use hapax::{LongMemoryStats, Stats};
-use metrics::{Counter, Gauge, Unit, counter, gauge};
+use metrics::{Counter, Gauge, Label, Unit, counter, gauge};
 use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -36,6 +36,39 @@ const COUNTERS_OF_LONG_MEMORY: Counters<3> = [
     ("hapax_long_memory_written_records_total", "records written, by sealing and by merging"),
 ];
 
+/// A count of decisions: name, labels beside the engine's, and its value.
+type Decision = (&'static str, &'static [(&'static str, &'static str)], fn(&Stats) -> u64);
+
+/// Descriptions of these.
+const DECIDED: Counters<4> = [
+    ("hapax_verdicts_total", "ids that were decided"),
+    ("hapax_claim_mismatches_total", "claims with another fingerprint than the id's"),
+    ("hapax_claims_refused_total", "claims refused since too many ids are in flight"),
+    ("hapax_claim_ends_total", "claims that ended"),
+];
+
+/// The decisions of an engine that stands alone. One over a store counts its own.
+const DECISIONS: [Decision; 14] = [
+    ("hapax_verdicts_total", &[("verdict", "fresh"), ("tier", "window")], |stats| stats.fresh),
+    ("hapax_verdicts_total", &[("verdict", "fresh"), ("tier", "claims")], |stats| stats.claims.claimed),
+    ("hapax_verdicts_total", &[("verdict", "duplicate"), ("tier", "window")], |stats| stats.duplicates_by_window),
+    ("hapax_verdicts_total", &[("verdict", "duplicate"), ("tier", "history")], |stats| stats.duplicates_by_history),
+    ("hapax_verdicts_total", &[("verdict", "duplicate"), ("tier", "segments")], |stats| stats.duplicates_by_segments),
+    ("hapax_verdicts_total", &[("verdict", "duplicate"), ("tier", "claims")], |stats| stats.claims.duplicates),
+    ("hapax_verdicts_total", &[("verdict", "in_progress"), ("tier", "claims")], |stats| {
+        stats.in_progress + stats.claims.in_progress
+    }),
+    ("hapax_verdicts_total", &[("verdict", "refused"), ("tier", "window")], |stats| {
+        stats.refused_ahead + stats.refused_late
+    }),
+    ("hapax_claim_mismatches_total", &[], |stats| stats.claims.mismatches),
+    ("hapax_claims_refused_total", &[], |stats| stats.claims.refused),
+    ("hapax_claim_ends_total", &[("end", "completed")], |stats| stats.claims.completed),
+    ("hapax_claim_ends_total", &[("end", "released")], |stats| stats.claims.released),
+    ("hapax_claim_ends_total", &[("end", "failed")], |stats| stats.claims.failed),
+    ("hapax_claim_ends_total", &[("end", "lost")], |stats| stats.claims.lost),
+];
+
 /// The time between two samples of an engine's memory.
 #[doc(hidden)]
 pub const SAMPLED_EVERY: Duration = Duration::from_secs(15);
@@ -54,24 +87,26 @@ pub async fn sampled(window_bytes: usize, sample: impl FnOnce() + Send + 'static
     }
 }
 
-/// Metrics of the memory of an engine that stands alone, under a name, for whatever recorder the
-/// program has installed: those of `docs/metrics.md` with the label `policy`, which here is the
-/// name, about memory, window, history and long memory.
+/// Metrics of an engine that stands alone, under a name, for whatever recorder the program has
+/// installed: those of `docs/metrics.md` with the label `policy`, which here is the name, about
+/// verdicts, claims, memory, window, history and long memory.
 ///
-/// A [`TieredDedup`](crate::TieredDedup) shows its own, and so does a `LogConsumer` of
-/// `hapax-stream`.
+/// A program that has a [`Dedup`](hapax::Dedup) calls [`show`](Self::show) every 15 seconds, on a
+/// thread that may wait. A [`TieredDedup`](crate::TieredDedup) shows its own by itself, and so does
+/// a `LogConsumer` of `hapax-stream`.
 ///
 /// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use hapax::Dedup;
 /// use hapax_store::EngineMetrics;
+/// use std::{thread, time::Duration};
 ///
 /// let dedup = Dedup::builder().build()?;
-/// let metrics = EngineMetrics::new("orders");
-/// dedup.check("m-1");
-/// metrics.show(&dedup.stats()); // every 15 seconds, on a thread that may wait
-/// # Ok(())
-/// # }
+/// let (shown, metrics) = (dedup.clone(), EngineMetrics::new("orders"));
+/// thread::spawn(move || loop {
+///     metrics.show(&shown.stats());
+///     thread::sleep(Duration::from_secs(15));
+/// });
+/// # Ok::<(), hapax::Error>(())
 /// ```
 ///
 /// # Cost
@@ -80,6 +115,8 @@ pub async fn sampled(window_bytes: usize, sample: impl FnOnce() + Send + 'static
 /// window is read.
 pub struct EngineMetrics {
     name: String,
+    /// None of an engine over a store.
+    decisions: Option<[Counter; DECISIONS.len()]>,
     memory: Metrics<3, 1>,
     history: OnceLock<Metrics<1, 0>>,
     long_memory: OnceLock<Metrics<7, 3>>,
@@ -91,13 +128,28 @@ impl EngineMetrics {
     ///
     /// Two engines of one name share series: show each under a name of its own.
     pub fn new(name: impl Into<String>) -> Self {
+        let mut alone = Self::of_memory(name);
+        DECIDED.iter().for_each(|(name, what)| metrics::describe_counter!(*name, Unit::Count, *what));
+        alone.decisions = Some(DECISIONS.map(|(name, labels, _)| {
+            let policy = Label::new("policy", alone.name.clone());
+            let labels = labels.iter().map(|(label, value)| Label::from_static_parts(label, value));
+            counter!(name, std::iter::once(policy).chain(labels).collect::<Vec<_>>())
+        }));
+        alone
+    }
+
+    /// Registers the metrics of the memory of an engine that counts its decisions itself.
+    pub(crate) fn of_memory(name: impl Into<String>) -> Self {
         let name = name.into();
         let memory = Metrics::new(&name, GAUGES, COUNTERS);
-        EngineMetrics { name, memory, history: OnceLock::new(), long_memory: OnceLock::new() }
+        EngineMetrics { name, decisions: None, memory, history: OnceLock::new(), long_memory: OnceLock::new() }
     }
 
     /// Shows the figures of the engine.
     pub fn show(&self, stats: &Stats) {
+        for (counter, (_, _, count)) in self.decisions.iter().flatten().zip(DECISIONS) {
+            counter.absolute(count(stats));
+        }
         let (window, effective) = (&stats.window, stats.window.effective_window.as_secs_f64());
         self.memory.show([stats.bytes as f64, window.live as f64, effective], [window.evicted_live]);
         if let Some(rate) = stats.history_false_positive_rate {

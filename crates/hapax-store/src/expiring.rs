@@ -36,13 +36,13 @@ impl Expiring {
     pub(crate) fn put(&mut self, key: &RecordKey, stored: StoredRecord) {
         self.remove(key);
         self.last_token = self.last_token.max(stored.token);
-        self.expiries.insert((stored.until, key.clone()));
+        self.expiries.insert((stored.kept_until(), key.clone()));
         self.stored.insert(key.clone(), stored);
     }
 
     pub(crate) fn remove(&mut self, key: &RecordKey) {
         if let Some(stored) = self.stored.remove(key) {
-            self.expiries.remove(&(stored.until, key.clone()));
+            self.expiries.remove(&(stored.kept_until(), key.clone()));
         }
     }
 

@@ -1,6 +1,7 @@
 //! A look into a store, for people: what it has of ids, in whatever state.
 
 use super::contract::Store;
+use super::doubt::{Before, HeldBy};
 use super::error::StoreError;
 use super::key::RecordKey;
 use super::request::{Answers, Cursor, Fingerprint, Found, Page};
@@ -27,7 +28,8 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Inspect: Store {
-    /// Returns what is stored of ids; nothing of one whose record is over. Changes nothing.
+    /// Returns what is stored of ids; nothing of one whose record is over, unless a claim of it is
+    /// [in doubt](RecordState::InDoubt). Changes nothing.
     ///
     /// # Errors
     ///
@@ -44,7 +46,7 @@ pub trait Inspect: Store {
     fn list(&self, from: Option<&Cursor>, limit: usize) -> impl Future<Output = Result<Listing, StoreError>> + Send;
 }
 
-/// The state of a record that is not over.
+/// The state of a record that is not over, or is in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RecordState {
@@ -56,6 +58,8 @@ pub enum RecordState {
     Marked,
     /// Done, by the completion of a claim, or recorded.
     Completed,
+    /// A claim's lease has expired, and nobody has said how its work ended.
+    InDoubt,
 }
 
 /// A record, for people.
@@ -72,6 +76,10 @@ pub struct Inspected {
     pub fingerprint: Option<Fingerprint>,
     /// The result.
     pub result: Option<Vec<u8>>,
+    /// The holder of the claim, if it said who it is.
+    pub held_by: Option<HeldBy>,
+    /// The first claim that is in doubt: this one, or one before it.
+    pub in_doubt: Option<Before>,
 }
 
 impl Inspected {
@@ -83,7 +91,19 @@ impl Inspected {
         fingerprint: Option<Fingerprint>,
         result: Option<Vec<u8>>,
     ) -> Self {
-        Inspected { state, expires_in, token, fingerprint, result }
+        Inspected { state, expires_in, token, fingerprint, result, held_by: None, in_doubt: None }
+    }
+
+    /// Sets the holder of the claim.
+    #[must_use]
+    pub fn held_by(self, held_by: Option<HeldBy>) -> Self {
+        Inspected { held_by, ..self }
+    }
+
+    /// Sets the claim that is in doubt.
+    #[must_use]
+    pub fn in_doubt(self, in_doubt: Option<Before>) -> Self {
+        Inspected { in_doubt, ..self }
     }
 }
 
@@ -97,12 +117,20 @@ pub struct Listed {
     pub state: RecordState,
     /// The time for which it lasts.
     pub expires_in: Duration,
+    /// The first claim that is in doubt, also while another one is in progress.
+    pub in_doubt: Option<Before>,
 }
 
 impl Listed {
     /// Returns a record's name and state, for a backend's [`Listing`].
     pub fn new(key: RecordKey, state: RecordState, expires_in: Duration) -> Self {
-        Listed { key, state, expires_in }
+        Listed { key, state, expires_in, in_doubt: None }
+    }
+
+    /// Sets the claim that is in doubt.
+    #[must_use]
+    pub fn in_doubt(self, in_doubt: Option<Before>) -> Self {
+        Listed { in_doubt, ..self }
     }
 }
 

@@ -1,19 +1,6 @@
-//! The durable, authoritative tier of [`hapax`]: what is kept of ids where a crash does not reach
-//! it, and where instances share it; and [`TieredDedup`], the asynchronous engine in front of it.
+#![doc = include_str!("../README.md")]
 //!
-//! A [`Store`] is what [`TieredDedup`] asks when its memory cannot answer. Backends:
-//!
-//! | | crate | for |
-//! |---|---|---|
-//! | [`InMemoryStore`] | this one | tests, and several engines in one process |
-//! | [`BudgetStore`] | this one | one process, a budget of bytes, and nothing that has to survive it |
-//! | `RedisStore` | `hapax-redis` | many instances, and little latency; Redis or Valkey, single or cluster |
-//! | `FjallStore` | `hapax-fjall` | one process that owns its ids: a directory, in Rust alone |
-//! | `SqliteStore` | `hapax-sqlite` | tools with one file, and marks in a user's own transaction |
-//! | `PostgresStore` | `hapax-postgres` | instances that share a PostgreSQL server |
-//! | `DynamoDbStore` | `hapax-dynamodb` | instances that share a table of Amazon DynamoDB |
-//!
-//! Most of them show their records to people, too: [`Inspect`].
+//! Most stores show their records to people, too: [`Inspect`].
 //!
 //! Where a setting says which one it is, [`DynStore`] is a store of any backend.
 //!
@@ -31,6 +18,7 @@ mod key;
 mod request;
 
 mod contract;
+mod doubt;
 mod dyn_store;
 mod expiring;
 mod in_memory;
@@ -64,6 +52,7 @@ pub mod fuzzing;
 pub use backend::committer::Durability;
 pub use budgeted::BudgetStore;
 pub use contract::{MAX_NODES, Store};
+pub use doubt::{Before, HeldBy};
 pub use dyn_store::DynStore;
 #[cfg(feature = "metrics")]
 pub use engine_metrics::EngineMetrics;
@@ -83,12 +72,12 @@ pub use tiered::{
 #[cfg(feature = "json")]
 pub use tiered::{IdempotencyError, RunError, RunOptions};
 #[doc(hidden)]
-pub use tiered::{Name, SideRecord, join_all, side_record_key};
+pub use tiered::{Name, SideRecord, join_all, noted_key, side_record_key};
 
 /// The examples of `hapax-macros`, which must not depend on this crate.
 #[cfg(all(doctest, feature = "json"))]
 mod macros {
-    #[doc = include_str!("../../hapax-macros/src/example.md")]
+    #[doc = include_str!("../../hapax-macros/README.md")]
     struct Example;
     #[doc = include_str!("../../hapax-macros/src/refused.md")]
     struct Refused;

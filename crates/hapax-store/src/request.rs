@@ -4,6 +4,7 @@
 //! by constructors. Requests may not: whoever asks must say everything, and whoever passes requests
 //! on to another process must pass on everything, so a further field must not go unnoticed.
 
+use super::doubt::{Before, HeldBy};
 use super::error::StoreError;
 use super::key::RecordKey;
 use sha2::{Digest as _, Sha256};
@@ -103,6 +104,11 @@ pub struct ClaimRequest {
     pub lease: Duration,
     /// The content of the message.
     pub fingerprint: Option<Fingerprint>,
+    /// The caller, for whoever is refused meanwhile, and for whoever takes the claim over.
+    pub held_by: Option<HeldBy>,
+    /// The time for which the store knows, after the lease, that the claim was begun and did not
+    /// end. None if it is not to know.
+    pub doubt: Duration,
 }
 
 /// The result of a [`ClaimRequest`].
@@ -113,11 +119,16 @@ pub enum Claimed {
         /// A fencing token: larger than that of any earlier claim of this id, however that ended,
         /// and below 2^63.
         token: u64,
+        /// The first claim whose lease has expired since the id was last known to be done or free:
+        /// it is in doubt.
+        before: Option<Before>,
     },
     /// Another caller has it, or has failed a short time ago.
     InProgress {
         /// The time for which it remains in progress.
         lease_left: Duration,
+        /// The caller that has it, if it said so.
+        held_by: Option<HeldBy>,
     },
     /// The id is done.
     Duplicate(Completed),

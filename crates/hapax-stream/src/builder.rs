@@ -8,6 +8,7 @@ use crate::consuming::consumer::Consumer;
 use crate::handling::delivery::Delivery;
 use crate::handling::failure::OnError;
 use crate::handling::handler::Shown;
+use crate::handling::takeover::OnTakeover;
 use crate::log::consumer::{Log, LogConsumer};
 use crate::log::marks::Marks;
 use crate::log::memory::Memory;
@@ -53,6 +54,7 @@ pub struct ConsumerBuilder<E, M> {
     id_of: IdOf<M>,
     key_of: Option<IdOf<M>>,
     content_of: Option<IdOf<M>>,
+    on_takeover: OnTakeover<M>,
     shown: Shown<M>,
     options: Options,
 }
@@ -106,6 +108,7 @@ impl<E, M> ConsumerBuilder<E, M> {
             id_of: Arc::new(id_of),
             key_of: None,
             content_of: None,
+            on_takeover: OnTakeover::Run,
             shown: Shown::default(),
             options,
         }
@@ -126,9 +129,9 @@ impl<E, M> ConsumerBuilder<E, M> {
 
     /// Sets the number of handlers that run at a time. A crash of a [`Consumer`] may repeat the
     /// effects of up to twice as many messages: of those being handled, and those being completed.
-    /// Default: 64.
+    /// Default: 64, or fewer if fewer may be unacknowledged.
     pub fn max_in_flight(self, handlers: usize) -> Self {
-        self.with(|options| options.max_in_flight = handlers)
+        self.with(|options| options.max_in_flight = Some(handlers))
     }
 
     /// Sets the largest number of messages to receive at a time. Default: 256; of a
@@ -306,9 +309,7 @@ impl<M, K> ConsumerBuilder<Log<K>, M> {
     where
         K: Memory,
     {
-        let ConsumerBuilder { engine: Log(memory), id_of, shown, mut options, .. } = self;
-        // (There is no such option here: no more are held than a batch.)
-        options.max_unacknowledged = options.max_in_flight.clamp(1, 1 << 20);
+        let ConsumerBuilder { engine: Log(memory), id_of, shown, options, .. } = self;
         options.validate()?;
         let marks = Arc::new(Marks::new(memory.engine().clone()));
         let log = LogMemory { memory, marks, alone: Semaphore::new(1) };

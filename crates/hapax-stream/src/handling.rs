@@ -8,3 +8,4 @@ pub(super) mod failure;
 pub(super) mod handle;
 pub(super) mod handler;
 pub(super) mod router;
+pub(super) mod takeover;

@@ -1,7 +1,4 @@
-//! Consumers of brokers, and streams without their duplicates.
-//!
-//! [`Consumer`] does the work of every consumer of an at-least-once broker, for any broker that is
-//! a [`Source`]: claim, handle, complete, acknowledge.
+#![doc = include_str!("../README.md")]
 //!
 //! ```text
 //! receive ─► claim ─┬─ claimed ─────► handle ─┬─ done ──► complete ─► flush ─► acknowledge
@@ -24,6 +21,8 @@
 //! [`StreamExt`] does less, for any stream: it [leaves out](StreamExt::dedup_by) duplicates, or
 //! [claims](StreamExt::claim_by) each item.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod adapters;
 mod builder;
 mod consuming;
@@ -45,6 +44,7 @@ pub use handling::answers::Answers;
 pub use handling::delivery::Delivery;
 pub use handling::failure::{Later, OnError};
 pub use handling::router::{Routed, Router};
+pub use handling::takeover::{Effect, OnTakeover, Probe};
 pub use hapax_message::GiveUp;
 pub use hapax_message::routes::{OnUnknown, RouterError, RouterStats};
 pub use log::consumer::{Log, LogConsumer};

@@ -53,9 +53,11 @@ pub(super) struct Options {
     pub(super) name: String,
     pub(super) on_missing: OnMissing,
     pub(super) on_mismatch: OnMismatch,
-    pub(super) max_in_flight: usize,
+    /// `None`: 64, or fewer if fewer may be unacknowledged.
+    pub(super) max_in_flight: Option<usize>,
     pub(super) batch: usize,
-    pub(super) max_unacknowledged: usize,
+    /// `None`: 1,024, or more if more are handled at a time.
+    pub(super) max_unacknowledged: Option<usize>,
     /// `None`: 256 messages, or fewer if fewer may be unacknowledged, within 10 ms.
     pub(super) handler_batch: Option<(usize, Duration)>,
     /// `None`: as it suits the broker's acknowledgements.
@@ -76,9 +78,9 @@ impl Options {
             name,
             on_missing: OnMissing::default(),
             on_mismatch: OnMismatch::default(),
-            max_in_flight: 64,
+            max_in_flight: None,
             batch: 256,
-            max_unacknowledged: 1_024,
+            max_unacknowledged: None,
             handler_batch: None,
             max_attempts: None,
             handler_timeout: Duration::from_secs(600),
@@ -90,10 +92,19 @@ impl Options {
         }
     }
 
+    pub(super) fn max_in_flight(&self) -> usize {
+        self.max_in_flight.unwrap_or_else(|| self.max_unacknowledged.unwrap_or(64).clamp(1, 64))
+    }
+
+    pub(super) fn max_unacknowledged(&self) -> usize {
+        let handled = self.handler_batch.map_or(0, |(messages, _)| messages).max(self.max_in_flight());
+        self.max_unacknowledged.unwrap_or(handled.clamp(1_024, 1 << 20))
+    }
+
     /// Returns the largest number of messages that a handler of batches gets, and the time for
     /// which one waits for others.
     pub(super) fn handler_batch(&self) -> (usize, Duration) {
-        self.handler_batch.unwrap_or((self.max_unacknowledged.min(256), Duration::from_millis(10)))
+        self.handler_batch.unwrap_or((self.max_unacknowledged().min(256), Duration::from_millis(10)))
     }
 
     /// Returns the number of attempts, which are spread over minutes where the broker holds a
@@ -144,18 +155,13 @@ impl Options {
         let several = 1..=1 << 20;
         let is_name = !self.name.is_empty() && !self.name.contains('/') && Scope::new(&self.name).is_ok();
         check(is_name, "name", &self.name, NAME)?;
-        check(several.contains(&self.max_in_flight), "max_in_flight", &self.max_in_flight, "1 to 2^20")?;
+        let (in_flight, unacknowledged) = (self.max_in_flight(), self.max_unacknowledged());
+        check(several.contains(&in_flight), "max_in_flight", &in_flight, "1 to 2^20")?;
         check(several.contains(&self.batch), "batch", &self.batch, "1 to 2^20")?;
-        let unacknowledged = self.max_in_flight..=1 << 20;
-        let expected = "max_in_flight to 2^20";
-        check(
-            unacknowledged.contains(&self.max_unacknowledged),
-            "max_unacknowledged",
-            &self.max_unacknowledged,
-            expected,
-        )?;
+        let is_valid = (in_flight..=1 << 20).contains(&unacknowledged);
+        check(is_valid, "max_unacknowledged", &unacknowledged, "max_in_flight to 2^20")?;
         let (messages, within) = self.handler_batch();
-        let valid = (1..=self.max_unacknowledged).contains(&messages) && within <= MAX;
+        let valid = (1..=unacknowledged).contains(&messages) && within <= MAX;
         let expected = "1 to max_unacknowledged messages, and a duration of up to a year";
         check(valid, "handler_batch", &(messages, within), expected)?;
         check(self.max_attempts != Some(0), "max_attempts", &0, "at least 1")?;

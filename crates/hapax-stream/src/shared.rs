@@ -4,6 +4,7 @@ use crate::handling::answers::Answers;
 use crate::handling::delivery::Delivery;
 use crate::handling::failure::BoxError;
 use crate::handling::handler::{Handle, Handler, Shown, batch_handler, handler};
+use crate::handling::takeover::OnTakeover;
 use crate::options::{IdOf, Options};
 use crate::telemetry::counts::Counts;
 use crate::telemetry::health::{Health, Standing};
@@ -19,6 +20,7 @@ pub(super) struct Shared<E, M> {
     pub(super) key_of: Option<IdOf<M>>,
     /// A function that returns the content of a message, which all its copies have.
     pub(super) content_of: Option<IdOf<M>>,
+    pub(super) on_takeover: OnTakeover<M>,
     pub(super) options: Options,
     pub(super) counts: Arc<Counts>,
     pub(super) standing: Arc<Standing>,
@@ -29,7 +31,8 @@ impl<E, M> Shared<E, M> {
     pub(super) fn new(engine: E, id_of: IdOf<M>, shown: Shown<M>, options: Options) -> Self {
         let (shown, counts) = (shown.under(&options.name), Arc::new(Counts::new(&options.name)));
         let standing = Arc::new(Standing::new());
-        Shared { engine, id_of, key_of: None, content_of: None, options, counts, standing, shown }
+        let on_takeover = OnTakeover::Run;
+        Shared { engine, id_of, key_of: None, content_of: None, on_takeover, options, counts, standing, shown }
     }
 
     /// Returns a handler of any type as one of this consumer's.

@@ -1,34 +1,11 @@
-//! A harness that tests whether a strategy is right when many threads use it at once: it records
-//! the answers, and checks them against the specification.
-//!
-//! A [`Workload`] defines the threads' calls, a [`Recorder`] notes each answer and its time, and a
-//! checker looks, for each id, for an order of the operations in which every answer is right.
-//! [`verify`] does all of that:
-//!
-//! ```
-//! use hapax_testing::{Semantics, Workload, verify};
-//! use hapax::Dedup;
-//! use std::time::Duration;
-//!
-//! let window = Duration::from_secs(60);
-//! let dedup = Dedup::builder().window(window).capacity(200_000).build()?;
-//!
-//! let workload = Workload { operations: 50_000, forgets: 2, ..Workload::of_window(window) };
-//! match verify(&dedup, &workload, &Semantics::of_hapax(window)) {
-//!     Ok(report) => println!("{report}"),
-//!     Err(violation) => panic!("seed {}: {violation}", workload.seed),
-//! }
-//! # Ok::<(), hapax::Error>(())
-//! ```
+#![doc = include_str!("../README.md")]
 //!
 //! [`Workload::of_everything`] turns on all that a subject may have: leases that end, fencing
 //! tokens, fingerprints, restarts. What a subject does not have it leaves out.
 //!
-//! For a strategy of your own implement [`Subject`], which takes one function, or hand over a
-//! closure, synchronous or asynchronous, with ids as text if you like: [`adapters`].
-//! `crates/hapax-testing/examples/verify_your_own.rs` tests one that is wrong. The report of a
-//! wrong strategy has the name of the [`Problem`], and the shortest history that shows it, as a
-//! diagram of threads over time (two threads looked before either of them wrote):
+//! [`adapters`] make a [`Subject`] of a closure. The report of a wrong strategy has the name of the
+//! [`Problem`], and the shortest history that shows it, as a diagram of threads over time (two
+//! threads looked before either of them wrote):
 //!
 //! ```text
 //! id 10: fresh to two overlapping calls
@@ -96,6 +73,8 @@
 //! Linearizability Checking via P-compositionality* (2015). Knossos and Porcupine do the same for
 //! histories of distributed systems. The states with ranges of time, and the counted evictions, are
 //! this crate's own.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod adapters;
 mod checker;

@@ -14,6 +14,7 @@ document!(Durability, "docs/guide/2-durability.md");
 document!(Sharing, "docs/guide/3-sharing.md");
 document!(Choosing, "docs/guide/4-choosing.md");
 document!(InboxAndOutbox, "docs/guide/5-inbox-and-outbox.md");
+document!(Metrics, "docs/metrics.md");
 document!(Migrating, "docs/migrating.md");
 document!(Patterns, "docs/patterns.md");
 document!(ScalingOut, "docs/scaling-out.md");

@@ -3,7 +3,7 @@
 
 use crate::children;
 use crate::directory::{Directory, copy};
-use crate::processes::{PATIENCE, free_port};
+use crate::processes::{PATIENCE, free_port, send};
 use crate::shared::Shared;
 use hapax_store::sync::lock;
 use std::fs;
@@ -181,7 +181,7 @@ impl Server {
         child.kill().expect("it can be killed");
         if !children.is_empty() {
             // Some are gone already.
-            let _ = Command::new("kill").arg("-9").args(children).stderr(Stdio::null()).status();
+            send("KILL", children);
         }
         child.wait().expect("it was killed");
     }

@@ -8,6 +8,14 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+/// Sends a signal to processes, or to groups of them (`-17`). Returns false if one is not there.
+/// (The shell has it built in; a program `kill` is not on every machine.)
+pub fn send(signal: &str, to: impl IntoIterator<Item = String>) -> bool {
+    let mut command = Command::new("sh");
+    command.args(["-c", "kill -s \"$@\"", "sh", signal, "--"]).args(to).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
 /// A server or a consumer, which is killed when this is dropped. Its output is in a file.
 pub struct Process {
     child: Child,
@@ -26,32 +34,31 @@ impl Process {
     /// Kills it, as `kill -9`.
     pub fn kill(&mut self) {
         if !self.has_ended() {
-            self.signal("-KILL");
+            self.signal("KILL");
         }
         let _ = self.child.wait();
     }
 
     /// Interrupts it, as Ctrl-C. Returns how it ended.
     pub fn interrupt(&mut self) -> ExitStatus {
-        self.signal("-INT");
+        self.signal("INT");
         await_that("its end", || self.has_ended());
         self.child.wait().expect("it has ended")
     }
 
     /// Stops it where it is, as a machine that hangs.
     pub fn pause(&self) {
-        self.signal("-STOP");
+        self.signal("STOP");
     }
 
     /// Lets it go on.
     pub fn resume(&self) {
-        self.signal("-CONT");
+        self.signal("CONT");
     }
 
     /// Sends a signal to it and to the processes that it has started.
     fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, "--", &format!("-{}", self.child.id())]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "kill {signal}");
+        assert!(send(signal, [format!("-{}", self.child.id())]), "kill -s {signal}");
     }
 
     pub fn has_ended(&mut self) -> bool {

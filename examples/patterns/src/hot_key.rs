@@ -63,7 +63,7 @@ pub async fn once_per_key<S: Store, E, F: Future<Output = Result<(), E>>>(
     let mut claim = match dedup.claim(key).await.map_err(TurnError::Claim)? {
         TieredAttempt::Claimed(claim) => claim,
         TieredAttempt::Duplicate(_) => return Ok(Turn::Done),
-        TieredAttempt::InProgress { lease_left } => return Ok(Turn::Later(lease_left)),
+        TieredAttempt::InProgress { lease_left, .. } => return Ok(Turn::Later(lease_left)),
         // None of these claims has a fingerprint; and too many are in flight only for a while.
         TieredAttempt::Mismatch | TieredAttempt::TooMany => return Ok(Turn::Later(Duration::from_secs(1))),
     };

@@ -1,8 +1,43 @@
 //! A record of sent mails, and its gap: who dies between the mail and the note of it leaves a
 //! doubt, which the caller decides.
 
+use hapax_store::{Store, StoreError, TieredDedup};
+use hapax_stream::{Consumer, Delivery, Effect, OnTakeover};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio_postgres::{Client, Error};
+
+/// A mail to be sent.
+pub struct Mail {
+    /// The `Message-ID` that it gets.
+    pub id: String,
+}
+
+/// A folder of sent mails that can be searched.
+pub trait SentFolder: Send + Sync + 'static {
+    /// Returns true if the mail is there.
+    fn has(&self, message_id: &str) -> impl Future<Output = Result<bool, MailError>> + Send;
+}
+
+/// Returns a consumer of mails that looks into a folder before it sends one again whose sender
+/// died.
+///
+/// # Errors
+///
+/// Those of the engine's options.
+pub fn consumer<S: Store>(engine: TieredDedup<S>, sent: Arc<impl SentFolder>) -> Result<Consumer<S, Mail>, StoreError> {
+    Consumer::builder("mails", engine, |mail: &Mail| Some(mail.id.clone()))
+        .on_takeover(OnTakeover::ask(move |mail| probe(Arc::clone(&sent), mail)))
+        .build()
+}
+
+async fn probe(sent: Arc<impl SentFolder>, mail: Delivery<Mail>) -> Effect {
+    match sent.has(&mail.id).await {
+        Ok(true) => Effect::There,
+        Ok(false) => Effect::Missing,
+        Err(_) => Effect::Unknown,
+    }
+}
 
 /// The table of [`send_once`].
 pub const TABLE: &str = "CREATE TABLE sent_mails (

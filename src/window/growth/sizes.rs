@@ -17,6 +17,9 @@ pub(crate) const RATED_LOAD: f64 = 0.4348;
 /// versions can wrap (see `slot`).
 const BUCKETS_MIN: usize = 1024;
 
+/// The number of buckets for a million live ids.
+const BUCKETS_UNASKED: usize = 287_490;
+
 /// The most sizes: as many as there are pairs of indices, so that another table of a size can be
 /// started while one of that size expires.
 pub const SIZES_MAX: usize = crate::window::table_set::roster::INDICES / 2;
@@ -38,6 +41,13 @@ pub fn buckets_for(capacity: usize) -> Option<usize> {
     let buckets = (capacity as f64 / (SLOTS as f64 * RATED_LOAD)).ceil();
     // Beyond 2^53 an f64 no longer counts; no machine has that much memory.
     (buckets < (1_u64 << 53) as f64).then(|| (buckets as usize).next_multiple_of(2).max(BUCKETS_MIN))
+}
+
+/// Returns the number of buckets to begin with by default: for a million live ids, or as many as a
+/// budget has room for.
+pub(crate) fn buckets_unasked(budget_bytes: Option<usize>) -> usize {
+    let room = budget_bytes.map_or(usize::MAX, |bytes| bytes / LINE_BYTES) & !1;
+    room.clamp(BUCKETS_MIN, BUCKETS_UNASKED)
 }
 
 /// Returns the number of live ids at the rated load.
@@ -97,6 +107,8 @@ mod tests {
         let sizes = Sizes::new(buckets_for(1_000_000).unwrap(), 1 << 30);
         let capacities: Vec<_> = sizes.0.iter().map(|&buckets| (capacity_of(buckets) / 1e6).round()).collect();
         assert_eq!(capacities, [1.0, 2.0, 6.0, 14.0, 35.0]);
+        assert_eq!(buckets_for(1_000_000), Some(BUCKETS_UNASKED));
+        assert_eq!([None, Some(1 << 20), Some(1)].map(buckets_unasked), [BUCKETS_UNASKED, 1 << 14, BUCKETS_MIN]);
         assert_eq!((sizes.for_live(1e3), sizes.for_live(1.1e6), sizes.for_live(1e9)), (0, 1, 4));
     }
 

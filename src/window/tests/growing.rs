@@ -9,7 +9,7 @@ const LAST: usize = 3;
 /// Returns a window that has a table of each size but the last, and room for one of that and no
 /// more.
 fn grown() -> Window {
-    let window = Window::with_growth(Duration::from_secs(100), 10_000, Some(4 << 20), false).unwrap();
+    let window = Window::with_growth(Duration::from_secs(100), Some(10_000), Some(4 << 20), false).unwrap();
     let mut outcomes = Vec::new();
     for from in (0..).step_by(1_000) {
         let digests: Vec<_> = (from..from + 1_000).map(digest).collect();

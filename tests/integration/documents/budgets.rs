@@ -119,7 +119,10 @@ fn documents_are_as_long_as_somebody_reads() {
     let (mut wrong, mut all) = (Vec::new(), 0);
     for path in files("md") {
         let (text, path) = (fs::read_to_string(root().join(&path)).expect("it is text"), path.display().to_string());
-        all += text.len();
+        // (Each crate's own is the first page of its documentation, which the sum does not count.)
+        if !(path.starts_with("crates/") && path.ends_with("/README.md")) {
+            all += text.len();
+        }
         if text.len() > budget(&path) {
             wrong.push(format!("{path}: {} bytes, of {}", text.len(), budget(&path)));
         }

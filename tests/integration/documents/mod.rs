@@ -79,8 +79,8 @@ fn anchor(heading: &str) -> String {
 
 /// Returns what is wrong with a link in a document of a folder, if anything is.
 fn broken(folder: &Path, own: &Document, link: &str) -> Option<String> {
-    let local = link.strip_prefix(REPOSITORY);
     let (path, place) = link.split_once('#').map_or((link, None), |(path, place)| (path, Some(place)));
+    let local = path.strip_prefix(REPOSITORY);
     if link.contains("://") && local.is_none() {
         return None; // somebody else's
     }
@@ -161,6 +161,9 @@ fn the_readme_names_every_crate_and_feature() {
             continue;
         }
         crates += 1;
+        let has_pages =
+            ["\nreadme = \"README.md\"\n", "\nall-features = true\n"].iter().all(|line| manifest.contains(line));
+        assert!(has_pages, "{}: it has no README.md of its own, or docs.rs not all features", path.display());
         let name = manifest.split("\nname = \"").nth(1).and_then(|rest| rest.split('"').next()).expect("a name");
         let own = rows(name);
         assert!(!own.is_empty(), "README.md: the crate `{name}` is in no table");
@@ -200,9 +203,13 @@ fn blocks(text: &str) -> Vec<(String, String)> {
 
 #[test]
 fn code_in_documents_is_tested_as_it_is_shown() {
-    let tested = fs::read_to_string(root().join("crates/testkit/src/documents.rs")).expect("it is text");
+    let read = |path: &Path| fs::read_to_string(root().join(path)).expect("it is text");
+    let tested = read(Path::new("crates/testkit/src/documents.rs"));
+    let is_of_a_crate = |path: &Path| path.starts_with("crates") && path.ends_with("README.md");
+    let is_shown =
+        |path: &Path| path.starts_with("docs") || path.parent() == Some(Path::new("")) || is_of_a_crate(path);
     let mut found = 0;
-    for path in files("md").iter().filter(|path| path.starts_with("docs") || path.parent() == Some(Path::new(""))) {
+    for path in files("md").iter().filter(|path| is_shown(path)) {
         for (tag, code) in blocks(&fs::read_to_string(root().join(path)).expect("it is text")) {
             let place = format!("{}:\n{code}", path.display());
             assert!(!tag.is_empty(), "a block without a language in {place}");
@@ -210,7 +217,12 @@ fn code_in_documents_is_tested_as_it_is_shown() {
                 continue;
             }
             found += 1;
-            assert!(tested.contains(&format!("\"{}\"", path.display())), "no documentation test compiles {place}");
+            let is_tested = if is_of_a_crate(path) {
+                read(&path.with_file_name("src/lib.rs")).contains("include_str!(\"../README.md\")")
+            } else {
+                tested.contains(&format!("\"{}\"", path.display()))
+            };
+            assert!(is_tested, "no documentation test compiles {place}");
             let has_hidden = code.lines().any(|line| line == "#" || line.starts_with("# "));
             assert!(!has_hidden, "lines that rustdoc alone hides in {place}");
             assert!(code.contains("fn "), "a block that cannot be compiled as it is shown in {place}");

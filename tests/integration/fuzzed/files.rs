@@ -42,9 +42,13 @@ fn valid() -> &'static [Vec<u8>; 2] {
 fn directory() -> PathBuf {
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let this = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    // A file system in memory is used, where there is one.
-    let base = Some(PathBuf::from("/dev/shm")).filter(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir);
-    let path = base.join(format!("hapax-damaged-{}-{this}", std::process::id()));
+    // A file system in memory is used, where there is one that we may use.
+    let name = format!("hapax-damaged-{}-{this}", std::process::id());
+    let path = PathBuf::from("/dev/shm").join(&name);
+    if std::fs::create_dir(&path).is_ok() {
+        return path;
+    }
+    let path = std::env::temp_dir().join(&name);
     std::fs::create_dir(&path).unwrap();
     path
 }

@@ -11,6 +11,8 @@ handled
 True
 """
 
+import atexit
+
 from ._answers import Claim, History, LongMemory, Verdict, Verdicts
 from ._errors import (
     Duplicate,
@@ -25,7 +27,8 @@ from ._errors import (
     TooMany,
 )
 from ._hapax import AsyncTieredDedup, Dedup, ManualClock, TieredDedup
-
+from ._hapax import end as _end
 from ._once import once
 
+atexit.register(_end)
 __all__ = [name for name in dir() if name[0].isupper()] + ["once"]

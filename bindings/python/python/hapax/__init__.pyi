@@ -102,9 +102,9 @@ class AsyncClaim(_Claim):
 class Dedup:
     def __init__(
         self,
-        window: Seconds = 600,
+        window: Seconds = ...,
         *,
-        capacity: int = 1_000_000,
+        capacity: int = ...,
         max_memory: int = ...,
         history: History = ...,
         journal: Path = ...,
@@ -132,8 +132,8 @@ class TieredDedup:
         url: str,
         namespace: str = "hapax",
         *,
-        window: Seconds = 600,
-        capacity: int = 1_000_000,
+        window: Seconds = ...,
+        capacity: int = ...,
         max_memory: int = ...,
         retention: Seconds = ...,
         lease: Seconds = 30,

@@ -113,11 +113,11 @@ class Claim:
 
     def release(self):
         """Releases the id, since the work was not done: the next delivery gets it."""
-        return self._take().release()
+        return self._take().release(None)
 
     def fail(self, retry_after):
         """Notes that the work failed: until then the id is in progress for everybody."""
-        return self._take().fail(retry_after)
+        return self._take().release(retry_after)
 
     def renew(self, lease):
         """Gives the claim another lease, from now on."""

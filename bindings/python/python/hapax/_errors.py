@@ -65,10 +65,6 @@ class TooMany(NotClaimed):
         super().__init__("too many ids are in flight in this process")
 
 
-def _settle(future, value, error):
-    if future.done():  # it was cancelled
-        return
-    if error is None:
-        future.set_result(value)
-    else:
-        future.set_exception(error)
+def _settle(future, value, is_error):
+    if not future.done():  # it was not cancelled
+        (future.set_exception if is_error else future.set_result)(value)

@@ -126,7 +126,7 @@ fn checks_of_unexpected<'a, B: Ids>(
     all
 }
 
-/// Judges the checks of one id, of all threads. Ticks tell their order, but for those of a new
+/// Judges the checks of one id, of all threads. Ticks tell their order, except for those of a new
 /// id, which are judged together.
 fn judge_id(mut checks: Vec<Check>, rules: Rules, answers: &mut Answers) {
     let is_new = |check: &&Check| matches!(check.truth, Truth::New | Truth::Shared);

@@ -32,7 +32,7 @@ pub(super) struct Course<'a, B, S> {
     start: OnceLock<Instant>,
 }
 
-/// The results of one thread in a phase; at the end in the measured one, but for the unexpected
+/// The results of one thread in a phase; at the end in the measured one, except for the unexpected
 /// answers, which are those from the beginning of the stream on.
 pub(super) struct Leg {
     pub unexpected: Unexpected,

@@ -1,16 +1,6 @@
 //! Measures, in numbers, what a [strategy](crate::strategy) does, costs and gets wrong on a stream
 //! of ids: the figures that `hapax bench` prints.
 //!
-//! ```
-//! use hapax_bench::measure::{Case, Effort, Setting};
-//!
-//! let setting = Setting { live: 2_000, threads: 2, batch: 64, ..Setting::default() };
-//! let seen = Case { strategy: "DashMap".into(), setting, seed: 17, effort: Effort::Quick }.measure()?;
-//! assert_eq!((seen.answers.missed, seen.answers.invented), (0, 0));
-//! println!("{:.1} ns an id, {} bytes for {}", seen.nanos as f64 / seen.checks as f64, seen.bytes, seen.held);
-//! # Ok::<(), hapax_bench::strategy::Failure>(())
-//! ```
-//!
 //! A [`Setting`] says what a strategy has to do, one run of it is a [`Measurement`], and a
 //! [`Report`] is the result of a comparison: all of them can be written as JSON. [`measure`] does
 //! one run.

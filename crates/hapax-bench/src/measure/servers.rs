@@ -162,8 +162,9 @@ impl Drop for Provided {
     fn drop(&mut self) {
         let Some(server) = &mut self.server else { return };
         // At this signal PostgreSQL ends its children first, and leaves no shared memory behind.
-        let signal = if self.needs == Needs::Postgres { "-QUIT" } else { "-TERM" };
-        let _ = Command::new("kill").args([signal, &server.id().to_string()]).stderr(Stdio::null()).status();
+        let signal = if self.needs == Needs::Postgres { "QUIT" } else { "TERM" };
+        let kill = format!("kill -s {signal} {}", server.id()); // the shell's own, which is everywhere
+        let _ = Command::new("sh").args(["-c", &kill]).stderr(Stdio::null()).status();
         let begun = Instant::now();
         while matches!(server.try_wait(), Ok(None)) && begun.elapsed() < END {
             std::thread::sleep(Duration::from_millis(1));

@@ -2,7 +2,7 @@
 
 use super::delimiter;
 use super::times::{TimeFormat, time_format, time_zone};
-use super::values::{Quote, byte, line_bytes, pointer, quote};
+use super::values::{Quote, byte, field, line_bytes, pointer, quote};
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
 use std::path::PathBuf;
@@ -93,7 +93,7 @@ pub fn of_records() -> Vec<clap::Id> {
 #[group(multiple = false)]
 pub struct IdArgs {
     /// The id is this field, counted from 1; or all of these fields together
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = field)]
     pub field: Vec<u32>,
     /// The id is the column of this name in the header; or all of these columns together (a name
     /// with a comma: by --field)
@@ -104,7 +104,7 @@ pub struct IdArgs {
     /// --loose), and so does the way a number is written (1.0 is not 1)
     ///
     /// An input that begins with [ is an array, whose elements are the records. Each is printed on
-    /// one line, as it is but for line breaks in it, which become spaces. Where a pointer begins
+    /// one line, as it is except for line breaks in it, which become spaces. Where a pointer begins
     /// with a number (like /0/id), lines are arrays
     #[arg(long, value_name = "POINTER", value_parser = pointer)]
     pub json: Vec<String>,
@@ -119,7 +119,7 @@ pub struct IdArgs {
 #[command(next_help_heading = "Place of the time (otherwise: when a line arrives)")]
 pub struct TimeArgs {
     /// The time is this field, counted from 1
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), group = "time")]
+    #[arg(long, value_name = "N", value_parser = field, group = "time")]
     pub time_field: Option<u32>,
     /// The time is the column of this name in the header
     #[arg(long, value_name = "NAME", group = "time")]

@@ -11,4 +11,6 @@ pub use lines::{BadLineArgs, Blank, HeaderMismatch, LineArgs, Missing, OnBad, of
 pub use times::TimeFormat;
 #[cfg(feature = "bench")]
 pub use units::{capacity, rate};
-pub use values::Quote;
+#[cfg(any(feature = "bench", feature = "store"))]
+pub use values::whole;
+pub use values::{Format, Quote, factor, seed};

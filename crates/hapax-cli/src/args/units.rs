@@ -1,5 +1,5 @@
 //! Parsers for numbers with units. [`hapax_plan`] prints them, and they read back what it prints,
-//! but for the commas in thousands. Sizes are binary in both.
+//! except for the commas in thousands. Sizes are binary in both.
 
 use jiff::{Span, SpanRelativeTo};
 use std::time::Duration;

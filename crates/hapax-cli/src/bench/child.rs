@@ -102,7 +102,8 @@ impl Drop for Process {
 
 /// Kills a group of processes; `0` is our own.
 fn kill_group(group: &str) {
-    let _ = Command::new("kill").args(["-KILL", "--", group]).stderr(Stdio::null()).status();
+    // The shell has it built in; a program `kill` is not on every machine.
+    let _ = Command::new("sh").args(["-c", "kill -s KILL -- \"$1\"", "sh", group]).stderr(Stdio::null()).status();
 }
 
 /// Returns the output of a process, as far as it is kept.

@@ -1,6 +1,6 @@
 //! The command line of `hapax bench`.
 
-use crate::args::{capacity, rate};
+use crate::args::{capacity, rate, seed, whole};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hapax_bench::measure::{IdKind, Shape};
 use std::path::PathBuf;
@@ -63,7 +63,7 @@ pub struct BenchArgs {
     pub pages: Vec<bool>,
 
     /// Runs of each case [default: 3; with --quick 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000),
+    #[arg(long, value_name = "N", value_parser = rounds,
           help_heading = "What is measured")]
     pub rounds: Option<u32>,
 
@@ -76,7 +76,7 @@ pub struct BenchArgs {
     pub without: Vec<String>,
 
     /// Of the ids that are generated; without it, another one each time
-    #[arg(long, value_name = "N", help_heading = "What is measured")]
+    #[arg(long, value_name = "N", value_parser = seed, help_heading = "What is measured")]
     pub seed: Option<u64>,
 
     /// All strategies on few ids, one round, within a minute
@@ -155,6 +155,10 @@ fn limit(text: &str) -> Result<Limit, String> {
     }
     let number = rate(text).map_err(|_| format!("`{text}` is neither a number nor `max`"))?;
     if number > 0.0 { Ok(Limit(Some(number))) } else { Err("it has to be above 0".to_string()) }
+}
+
+fn rounds(text: &str) -> Result<u32, String> {
+    whole(text, 1..=1_000)
 }
 
 fn share(text: &str) -> Result<f64, String> {

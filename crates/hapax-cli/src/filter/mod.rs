@@ -25,7 +25,7 @@ mod verdicts;
 pub use self::options::{ABOUT, FilterArgs};
 
 use self::last::Last;
-use self::options::{Keep, StatsFormat};
+use self::options::Keep;
 use self::plan::Plan;
 use self::printing::count::Counter;
 use self::printing::duplicates_file::{Beside, Place};
@@ -46,7 +46,7 @@ use self::verdicts::check::Checker;
 use self::verdicts::print::Printer;
 use self::verdicts::refusing::{Refused, RefusingArgs};
 use self::verdicts::units;
-use crate::args::LineArgs;
+use crate::args::{Format, LineArgs};
 use crate::error::CommandError;
 use crate::printable::tell;
 use crate::signals::Signals;
@@ -175,14 +175,14 @@ impl FilterArgs {
         done: Result<(), CommandError>,
         output: Output,
         counter: Option<Counter>,
-        report: impl FnOnce(StatsFormat) -> String,
+        report: impl FnOnce(Format) -> String,
     ) -> Result<(), CommandError> {
         // Counts of what was read, also after an error.
         let counted = counter.map_or(Ok(()), Counter::write);
         let done = done.and(counted).and_then(|()| output.end());
         // A reader that has closed its pipe may not want any more output.
-        if let (Some(format), false) = (self.stats, matches!(done, Err(CommandError::ClosedPipe))) {
-            tell(report(format));
+        if self.stats && !matches!(done, Err(CommandError::ClosedPipe)) {
+            tell(report(self.format));
         }
         done
     }

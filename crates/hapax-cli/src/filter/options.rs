@@ -3,7 +3,7 @@
 use super::verdicts::print::Wanted;
 use super::verdicts::refusing::RefusingArgs;
 use crate::args::units::{bytes, capacity, duration, number};
-use crate::args::{BadLineArgs, LineArgs};
+use crate::args::{BadLineArgs, Format, LineArgs, seed};
 use clap::ValueEnum;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -118,7 +118,7 @@ pub struct FilterArgs {
     /// The seed of the hash function: with the same one, a run that has to forget ids early is the
     /// same each time. It is drawn at random otherwise, so that nobody can choose ids that collide.
     /// With --state it is the one of the first run
-    #[arg(long, value_name = "N", help_heading = "Memory")]
+    #[arg(long, value_name = "N", value_parser = seed, help_heading = "Memory")]
     pub seed: Option<u64>,
 
     /// Let a duplicate extend its id's stay, so that the window slides
@@ -174,10 +174,13 @@ pub struct FilterArgs {
     #[arg(long, help_heading = "Output")]
     pub mark: bool,
 
-    /// Print counts to standard error at the end, as a table or as JSON
-    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table",
-          help_heading = "Output")]
-    pub stats: Option<StatsFormat>,
+    /// Print counts to standard error at the end
+    #[arg(long, help_heading = "Output")]
+    pub stats: bool,
+
+    /// Form of these counts
+    #[arg(long, value_name = "FORMAT", default_value = "text", requires = "stats", help_heading = "Output")]
+    pub format: Format,
 
     /// Do not show progress (it is shown on standard error when that is a terminal and standard
     /// output is none)
@@ -209,12 +212,6 @@ pub enum Damage {
 pub enum Unconfirmed {
     Duplicate,
     Fresh,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-pub enum StatsFormat {
-    Table,
-    Json,
 }
 
 /// A history behind the window.

@@ -3,7 +3,8 @@
 use super::plan::Size;
 use super::printing::output::Output;
 use super::report::Counts;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use std::fmt;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -31,16 +32,24 @@ impl Progress {
         Progress { bar, bytes_read, start: Instant::now() }
     }
 
+    /// Shows the first of two readings, which finds out what is a duplicate.
+    pub fn first_of_two(&self, counts: &Counts) {
+        self.show(counts, format_args!("read for the first time, of two"));
+    }
+
     pub fn update(&self, counts: &Counts) {
+        self.show(counts, format_args!("{:.1} % duplicates", counts.percent_duplicates()));
+    }
+
+    fn show(&self, counts: &Counts, what: fmt::Arguments<'_>) {
         if self.bar.is_hidden() {
             return;
         }
         let seconds = self.start.elapsed().as_secs_f64().max(1e-3);
         self.bar.set_message(format!(
-            "{} lines  {:.1} M lines/s  {:.1} % duplicates",
-            counts.lines,
+            "{} lines  {:.1} M lines/s  {what}",
+            HumanCount(counts.lines),
             counts.lines as f64 / seconds / 1e6,
-            counts.percent_duplicates(),
         ));
         self.bar.set_position(self.bytes_read.load(Relaxed));
     }

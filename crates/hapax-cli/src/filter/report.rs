@@ -1,10 +1,10 @@
 //! The report after the last line.
 
-use super::options::StatsFormat;
 use super::plan::Plan;
 use super::source::lines::Unchecked;
 use super::source::parse::Batch;
 use super::verdicts::refusing::Refused;
+use crate::args::Format;
 use crate::error::CommandError;
 use crate::printable::tell;
 use hapax::{Refusal, Stats};
@@ -149,14 +149,14 @@ impl Figures {
     }
 
     /// Adds the time that all took, and returns the text.
-    fn end(mut self, counts: &Counts, elapsed: Duration, format: StatsFormat) -> String {
+    fn end(mut self, counts: &Counts, elapsed: Duration, format: Format) -> String {
         let (seconds, per_second) = (elapsed.as_secs_f64(), counts.lines as f64 / elapsed.as_secs_f64().max(1e-9));
         self.row("time", format_args!("{seconds:.2} s, {:.2} M lines/s", per_second / 1e6));
         self.value("elapsed_seconds", seconds);
         self.value("lines_per_second", per_second);
         match format {
-            StatsFormat::Table => self.table.trim_end().to_string(),
-            StatsFormat::Json => Value::Object(self.json).to_string(),
+            Format::Text => self.table.trim_end().to_string(),
+            Format::Json => Value::Object(self.json).to_string(),
         }
     }
 }
@@ -171,7 +171,7 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    pub fn text(&self, format: StatsFormat) -> String {
+    pub fn text(&self, format: Format) -> String {
         let Report { counts, stats, plan, window, elapsed } = self;
         let (history, of_window) = (stats.history_false_positive_rate, &stats.window);
         let mut figures = Figures::default();
@@ -230,7 +230,7 @@ pub struct Spilled {
 
 impl Spilled {
     /// Returns the report of a run.
-    pub fn text(&self, counts: &Counts, elapsed: Duration, format: StatsFormat) -> String {
+    pub fn text(&self, counts: &Counts, elapsed: Duration, format: Format) -> String {
         let mut figures = Figures::default();
         figures.lines(counts, counts.checked - counts.duplicates);
         figures.duplicates(counts);

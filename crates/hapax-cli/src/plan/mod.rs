@@ -5,9 +5,9 @@ mod json;
 mod options;
 mod text;
 
-use options::ReportFormat;
 pub use options::{ABOUT, PlanArgs};
 
+use crate::args::Format;
 use crate::error::CommandError;
 use crate::records;
 use hapax_plan::{Demand, Excerpt, Plan, PlanError, Profile, Summary, rounded_up};
@@ -65,9 +65,9 @@ pub fn run(args: PlanArgs) -> Result<(), CommandError> {
     } else {
         from_records(&args)?
     };
-    let output = match args.report {
-        ReportFormat::Json => json::answer(&answer),
-        ReportFormat::Text => text::answer(&answer),
+    let output = match args.format {
+        Format::Json => json::answer(&answer),
+        Format::Text => text::answer(&answer),
     };
     writeln!(std::io::stdout().lock(), "{output}").map_err(CommandError::output)
 }

@@ -1,7 +1,7 @@
 //! The options of `hapax plan`.
 
 use crate::args::units::{bytes, capacity, duration, rate, share};
-use crate::args::{BadLineArgs, LineArgs, of_records};
+use crate::args::{BadLineArgs, Format, LineArgs, factor, of_records};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -46,12 +46,12 @@ pub struct PlanArgs {
 
     /// Ratio of the ids that come in the busiest window to those in one on average; with --from
     /// only if the records have no times
-    #[arg(long, value_name = "FACTOR", help_heading = "Demand")]
+    #[arg(long, value_name = "FACTOR", value_parser = factor, help_heading = "Demand")]
     pub peak: Option<f64>,
 
     /// Multiple of the ids in the busiest window that the window must be able to grow to; 1: it
     /// never grows; 2 without this
-    #[arg(long, value_name = "FACTOR", help_heading = "Demand")]
+    #[arg(long, value_name = "FACTOR", value_parser = factor, help_heading = "Demand")]
     pub growth: Option<f64>,
 
     /// Remember ids for so long in a Bloom filter behind the window
@@ -60,7 +60,7 @@ pub struct PlanArgs {
 
     /// Ratio of the ids that come in the busiest horizon to those in one on average; without it, as
     /// --peak says if that is less than a day; with --from only if the records have no times
-    #[arg(long, value_name = "FACTOR", requires = "history", help_heading = "Demand")]
+    #[arg(long, value_name = "FACTOR", value_parser = factor, requires = "history", help_heading = "Demand")]
     pub history_peak: Option<f64>,
 
     /// Rate at which the history may take new ids for duplicates (like 1e-4); without it, as low as
@@ -126,13 +126,7 @@ pub struct PlanArgs {
     #[command(flatten)]
     pub bad: BadLineArgs,
 
-    /// Format of the answer
+    /// Form of the answer
     #[arg(long, value_name = "FORMAT", default_value = "text", help_heading = "Output")]
-    pub report: ReportFormat,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
-pub enum ReportFormat {
-    Text,
-    Json,
+    pub format: Format,
 }

@@ -1,10 +1,10 @@
 //! `hapax store stats`: records by scope and state, counted by reading them all.
 
-use super::{Records, show};
+use super::rows::{Row, Rows};
+use crate::args::Format;
 use crate::error::CommandError;
 use crate::printable;
-use hapax::Key;
-use hapax_store::{Inspect, Listed};
+use hapax_store::Inspect;
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -17,34 +17,37 @@ struct Counts {
     is_cut: bool,
 }
 
-pub async fn stats(store: &impl Inspect, limit: usize, json: bool) -> Result<(), CommandError> {
-    let (mut counts, mut records) = (Counts::default(), Records::new(store));
-    while let Some(page) = records.next().await? {
-        page.iter().for_each(|listed| counts.add(listed, limit));
+pub async fn stats(store: &impl Inspect, limit: usize, format: Format) -> Result<(), CommandError> {
+    let (mut counts, mut rows) = (Counts::default(), Rows::new(store));
+    while let Some(page) = rows.next().await? {
+        page.iter().for_each(|row| counts.add(row, limit));
         if counts.is_cut {
             break;
         }
     }
-    let page = if json { counts.json() } else { counts.text() };
-    printable::page(&page)
+    printable::page(&match format {
+        Format::Text => counts.text(),
+        Format::Json => counts.json(),
+    })
 }
 
 impl Counts {
-    fn add(&mut self, listed: &Listed, limit: usize) {
+    fn add(&mut self, row: &Row, limit: usize) {
         if self.records == limit {
             self.is_cut = true;
             return;
         }
         self.records += 1;
-        let scope = listed.key.scope.as_str().to_owned();
-        *self.by_scope.entry(scope).or_default().entry(show::state(listed.state)).or_default() += 1;
+        let scope = row.named.scope.as_str().to_owned();
+        *self.by_scope.entry(scope).or_default().entry(row.state).or_default() += 1;
     }
 
     fn text(&self) -> String {
         let mut text = format!("{:<10} {:>10}  scope\n", "state", "records");
         for (scope, states) in &self.by_scope {
             for (state, records) in states {
-                text += &format!("{state:<10} {records:>10}  {}\n", Key::describe(scope));
+                let scope = if scope.is_empty() { "(none)" } else { scope };
+                text += &format!("{state:<10} {records:>10}  {}\n", scope.replace('\u{1}', "of hapax itself: "));
             }
         }
         text += &format!("{:<10} {:>10}\n", "all", self.records);
@@ -65,7 +68,7 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hapax_store::{RecordKey, RecordState, Scope};
+    use hapax_store::{Listed, RecordKey, RecordState, Scope};
     use std::time::Duration;
 
     #[test]
@@ -73,7 +76,7 @@ mod tests {
         let mut counts = Counts::default();
         for (scope, state) in [("b", RecordState::Claimed), ("a", RecordState::Marked), ("b", RecordState::Claimed)] {
             let key = RecordKey::new(&Scope::new(scope).unwrap(), "x");
-            counts.add(&Listed::new(key, state, Duration::from_secs(1)), 2);
+            counts.add(&Row::of(Listed::new(key, state, Duration::from_secs(1))), 2);
         }
         assert_eq!(
             counts.text(),

@@ -4,6 +4,7 @@ mod report;
 
 use super::failed;
 use super::open::Place;
+use crate::args::{Format, whole};
 use crate::error::CommandError;
 use crate::printable;
 use hapax_postgres::Tables;
@@ -35,16 +36,24 @@ pub struct HandledArgs {
     processor: Option<String>,
 
     /// Number of the last event of the page before
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = number)]
     behind: i64,
 
     /// Events of a page
-    #[arg(long, value_name = "EVENTS", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    #[arg(long, value_name = "EVENTS", default_value_t = 100, value_parser = page)]
     limit: u16,
 
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    /// Form of the answer
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+}
+
+fn number(text: &str) -> Result<i64, String> {
+    whole(text, 0..=i64::MAX)
+}
+
+fn page(text: &str) -> Result<u16, String> {
+    whole(text, 1..=10_000)
 }
 
 pub async fn run(args: HandledArgs) -> Result<(), CommandError> {
@@ -55,7 +64,10 @@ pub async fn run(args: HandledArgs) -> Result<(), CommandError> {
     let has_more = page.len() > usize::from(args.limit);
     page.truncate(args.limit.into());
     let next = page.last().filter(|_| has_more).map(|last| last.number);
-    printable::page(&if args.json { report::json(&page, next) } else { report::table(&page, next) })
+    printable::page(&match args.format {
+        Format::Json => report::json(&page, next),
+        Format::Text => report::table(&page, next),
+    })
 }
 
 async fn ask(args: &HandledArgs) -> Result<Vec<Handled>, CommandError> {

@@ -6,18 +6,18 @@ mod forget;
 mod handled;
 mod open;
 mod redrive;
+mod rows;
 mod show;
 
+use crate::args::{Format, whole};
 use crate::error::CommandError;
 use crate::printable;
 use clap::{Args, Subcommand};
 use forget::Forget;
-use hapax_store::{Cursor, ErrorKind, Inspect, Listed, RecordKey, Scope, StoreError, StoredId};
+use hapax_store::{ErrorKind, Inspect, RecordKey, Scope, StoreError, StoredId};
 use open::Place;
+use rows::{Row, Rows};
 use show::Shown;
-
-/// The number of records in one request for a list.
-const PAGE: usize = 500;
 
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
@@ -29,12 +29,16 @@ pub enum StoreCommand {
         place: Place,
         #[command(flatten)]
         filter: Filter,
-        /// Most records to print
-        #[arg(long, value_name = "N", default_value_t = 100)]
-        limit: usize,
-        /// Print one JSON object a line
+        /// Print only ids whose work may be done and is not known to be: a lease is over, and no
+        /// claim was completed since
         #[arg(long)]
-        json: bool,
+        in_doubt: bool,
+        /// Most records to print
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = limit)]
+        limit: usize,
+        /// Form of the answer: of JSON an object a line
+        #[arg(long, value_name = "FORMAT", default_value = "text")]
+        format: Format,
     },
     /// Forget ids: whoever sees one next is told that it is new
     ///
@@ -50,9 +54,9 @@ pub enum StoreCommand {
         /// Forget also ids that are claimed now, and all that the options choose
         #[arg(long)]
         yes: bool,
-        /// Print one JSON object a line
-        #[arg(long)]
-        json: bool,
+        /// Form of the answer: of JSON an object a line
+        #[arg(long, value_name = "FORMAT", default_value = "text")]
+        format: Format,
     },
     /// Have ids that a consumer has put aside handled again, whatever delivery of them comes next
     ///
@@ -70,11 +74,11 @@ pub enum StoreCommand {
         #[command(flatten)]
         place: Place,
         /// Most records to count: each is read once
-        #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+        #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = limit)]
         limit: usize,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
+        /// Form of the answer
+        #[arg(long, value_name = "FORMAT", default_value = "text")]
+        format: Format,
     },
 }
 
@@ -89,9 +93,9 @@ pub struct Named {
     /// Scope of the ids: that of a consumer is its name, or SCOPE/NAME if its engine has a scope
     #[arg(long, default_value = "")]
     scope: String,
-    /// Print one JSON object a line
-    #[arg(long)]
-    json: bool,
+    /// Form of the answer: of JSON an object a line
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
 }
 
 /// The records that a command is about.
@@ -104,23 +108,24 @@ pub struct Filter {
     /// Beginning of the ids, as they are printed
     #[arg(long)]
     prefix: Option<String>,
-    /// State of the records
-    #[arg(long, value_parser = ["claimed", "failed", "marked", "completed"])]
+    /// State of the records; of ids that a consumer has put aside, or has tried, it is that
+    #[arg(long, value_parser = ["claimed", "in-doubt", "failed", "marked", "completed", "aside", "tried"])]
     state: Option<String>,
 }
 
 impl Filter {
-    fn takes(&self, listed: &Listed) -> bool {
-        self.scope.as_ref().is_none_or(|scope| listed.key.scope.as_str() == scope)
-            && self.prefix.as_ref().is_none_or(|prefix| listed.key.id.to_string().starts_with(prefix.as_str()))
-            && self.state.as_ref().is_none_or(|state| show::state(listed.state) == state)
+    fn takes(&self, row: &Row) -> bool {
+        self.scope.as_ref().is_none_or(|scope| row.named.scope.as_str() == scope)
+            && self.prefix.as_ref().is_none_or(|prefix| row.named.id.to_string().starts_with(prefix.as_str()))
+            && self.state.as_ref().is_none_or(|state| row.state == state)
     }
 }
 
 /// The work of a command on a store.
 enum Work {
     Get(Vec<RecordKey>),
-    List(Filter, usize),
+    /// The filter, true for what is in doubt alone, and the most to print.
+    List(Filter, bool, usize),
     Forget(Forget),
     Redrive(Vec<RecordKey>),
     Stats(usize),
@@ -129,79 +134,77 @@ enum Work {
 /// Runs the command.
 pub fn run(command: StoreCommand) -> Result<(), CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::output)?;
-    let (place, work, json) = match command {
-        StoreCommand::Get(Named { place, ids, scope, json }) => (place, Work::Get(keys(&ids, &scope)?), json),
-        StoreCommand::List { place, filter, limit, json } => (place, Work::List(filter, limit), json),
-        StoreCommand::Forget { place, ids, filter, yes, json } => {
-            (place, Work::Forget(Forget::new(&ids, filter, yes, json)?), json)
+    let (place, work, format) = match command {
+        StoreCommand::Get(Named { place, ids, scope, format }) => (place, Work::Get(keys(&ids, &scope)?), format),
+        StoreCommand::List { place, filter, in_doubt, limit, format } => {
+            (place, Work::List(filter, in_doubt, limit), format)
         }
-        StoreCommand::Redrive(Named { place, ids, scope, json }) => (place, Work::Redrive(keys(&ids, &scope)?), json),
+        StoreCommand::Forget { place, ids, filter, yes, format } => {
+            (place, Work::Forget(Forget::new(&ids, filter, yes)?), format)
+        }
+        StoreCommand::Redrive(Named { place, ids, scope, format }) => {
+            (place, Work::Redrive(keys(&ids, &scope)?), format)
+        }
         StoreCommand::Handled(args) => return runtime.block_on(handled::run(*args)),
-        StoreCommand::Stats { place, limit, json } => (place, Work::Stats(limit), json),
+        StoreCommand::Stats { place, limit, format } => (place, Work::Stats(limit), format),
     };
-    runtime.block_on(open::with(&place, work, json))
+    runtime.block_on(open::with(&place, work, format))
 }
 
 impl Work {
-    async fn on(self, store: impl Inspect, json: bool) -> Result<(), CommandError> {
+    async fn on(self, store: impl Inspect, format: Format) -> Result<(), CommandError> {
         match self {
-            Work::Get(keys) => get(&store, &keys, json).await,
-            Work::List(filter, limit) => list(&store, &filter, limit, json).await,
-            Work::Forget(forget) => forget.of(&store).await,
-            Work::Redrive(keys) => redrive::redrive(&store, &keys, json).await,
-            Work::Stats(limit) => counts::stats(&store, limit, json).await,
+            Work::Get(keys) => get(&store, &keys, format).await,
+            Work::List(filter, in_doubt, limit) => {
+                let takes = |row: &Row| filter.takes(row) && (!in_doubt || row.listed.in_doubt.is_some());
+                list(&store, takes, limit, format).await
+            }
+            Work::Forget(forget) => forget.of(&store, format).await,
+            Work::Redrive(keys) => redrive::redrive(&store, &keys, format).await,
+            Work::Stats(limit) => counts::stats(&store, limit, format).await,
         }
     }
 }
 
-async fn get(store: &impl Inspect, keys: &[RecordKey], json: bool) -> Result<(), CommandError> {
+async fn get(store: &impl Inspect, keys: &[RecordKey], format: Format) -> Result<(), CommandError> {
     let answers = store.inspect(keys).await.map_err(failed)?;
     let attempts = redrive::attempts(store, keys).await?;
     let mut page = String::new();
     for ((key, answer), attempts) in keys.iter().zip(answers).zip(attempts) {
         let shown = Shown { key, record: answer.map_err(failed)?, attempts };
-        page += &if json { shown.json() } else { shown.text() };
+        page += &match format {
+            Format::Text => shown.text(),
+            Format::Json => shown.json(),
+        };
     }
     printable::page(&page)
 }
 
-async fn list(store: &impl Inspect, filter: &Filter, limit: usize, json: bool) -> Result<(), CommandError> {
-    let (mut printed, mut records) = (0, Records::new(store));
-    while let Some(page) = records.next().await? {
-        for listed in page.iter().filter(|listed| filter.takes(listed)) {
+async fn list(
+    store: &impl Inspect,
+    takes: impl Fn(&Row) -> bool,
+    limit: usize,
+    format: Format,
+) -> Result<(), CommandError> {
+    let (mut printed, mut rows) = (0, Rows::new(store));
+    while let Some(page) = rows.next().await? {
+        for row in page.iter().filter(|row| takes(row)) {
             if printed == limit {
                 printable::tell(format_args!("hapax: there are more than {limit}: see --limit, --scope, --prefix"));
                 return Ok(());
             }
             printed += 1;
-            let line = if json { show::listed_json(listed) } else { show::listed(listed) };
-            printable::page(&line)?;
+            printable::page(&match format {
+                Format::Text => row.text(),
+                Format::Json => row.json(),
+            })?;
         }
     }
     Ok(())
 }
 
-/// All records of a store, page by page.
-struct Records<'s, S> {
-    store: &'s S,
-    from: Option<Cursor>,
-    is_over: bool,
-}
-
-impl<'s, S: Inspect> Records<'s, S> {
-    fn new(store: &'s S) -> Self {
-        Records { store, from: None, is_over: false }
-    }
-
-    async fn next(&mut self) -> Result<Option<Vec<Listed>>, CommandError> {
-        if self.is_over {
-            return Ok(None);
-        }
-        let listing = self.store.list(self.from.as_ref(), PAGE).await.map_err(failed)?;
-        self.is_over = listing.next.is_none();
-        self.from = listing.next;
-        Ok(Some(listing.listed))
-    }
+fn limit(text: &str) -> Result<usize, String> {
+    whole(text, 1..=usize::MAX)
 }
 
 /// Reads ids of a scope.
@@ -223,13 +226,13 @@ fn failed(error: StoreError) -> CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hapax_store::RecordState;
+    use hapax_store::{Listed, RecordState};
     use std::time::Duration;
 
     #[test]
     fn a_filter_takes_what_is_of_all_that_is_asked_for() {
         let key = RecordKey::new(&Scope::new("orders").unwrap(), "order-17");
-        let record = Listed::new(key, RecordState::Claimed, Duration::from_secs(1));
+        let record = Row::of(Listed::new(key, RecordState::Claimed, Duration::from_secs(1)));
         for (taken, scope, prefix, state) in [
             (true, None, None, None),
             (true, Some("orders"), Some("order-"), Some("claimed")),

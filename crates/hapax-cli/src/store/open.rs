@@ -1,6 +1,7 @@
 //! Opens the store that an address names, and makes none.
 
 use super::{Work, failed};
+use crate::args::Format;
 use crate::error::CommandError;
 use clap::Args;
 use hapax_fjall::FjallOptions;
@@ -77,7 +78,7 @@ enum Kind {
 }
 
 /// Opens the store, and does the work.
-pub async fn with(place: &Place, work: Work, json: bool) -> Result<(), CommandError> {
+pub async fn with(place: &Place, work: Work, format: Format) -> Result<(), CommandError> {
     let kind = place.kind()?;
     place.check(kind)?;
     match kind {
@@ -88,25 +89,25 @@ pub async fn with(place: &Place, work: Work, json: bool) -> Result<(), CommandEr
             } else {
                 RedisOptions::single(place.url.text.as_str(), namespace)
             };
-            work.on(RedisStore::connect(options).await.map_err(failed)?, json).await
+            work.on(RedisStore::connect(options).await.map_err(failed)?, format).await
         }
         Kind::Postgres => {
             let mut options = place.postgres()?;
             if place.per_scope {
                 options = options.layout(Layout::PerScope);
             }
-            work.on(PostgresStore::new(options, place.namespace()).map_err(failed)?, json).await
+            work.on(PostgresStore::new(options, place.namespace()).map_err(failed)?, format).await
         }
         Kind::Fjall => {
             let store = FjallOptions::new().must_exist(true).open(&place.url.text).await.map_err(failed)?;
-            work.on(store, json).await
+            work.on(store, format).await
         }
         Kind::Sqlite => {
             let mut options = SqliteOptions::new().must_exist(true);
             if let Some(table) = &place.table {
                 options = options.table(table);
             }
-            work.on(options.open(&place.url.text).await.map_err(failed)?, json).await
+            work.on(options.open(&place.url.text).await.map_err(failed)?, format).await
         }
     }
 }

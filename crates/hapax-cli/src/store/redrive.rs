@@ -1,6 +1,7 @@
 //! `hapax store redrive`, and what consumers keep of the attempts at an id beside its record.
 
 use super::{failed, show};
+use crate::args::Format;
 use crate::error::CommandError;
 use crate::printable;
 use hapax_store::attempt_count::AttemptCount;
@@ -14,7 +15,7 @@ pub async fn attempts(store: &impl Inspect, keys: &[RecordKey]) -> Result<Vec<At
     kept.map(|kept| kept.map(AttemptCount::decode)).collect()
 }
 
-pub async fn redrive(store: &impl Inspect, keys: &[RecordKey], json: bool) -> Result<(), CommandError> {
+pub async fn redrive(store: &impl Inspect, keys: &[RecordKey], format: Format) -> Result<(), CommandError> {
     for (key, attempts) in keys.iter().zip(attempts(store, keys).await?) {
         let waits = attempts.waits_aside();
         if waits {
@@ -24,10 +25,11 @@ pub async fn redrive(store: &impl Inspect, keys: &[RecordKey], json: bool) -> Re
         }
         let mut object = show::named(key);
         object["redriven"] = waits.into();
-        printable::page(&match (json, waits) {
-            (true, _) => printable::json_line(&object),
-            (false, true) => format!("redriven   {key}\n"),
-            (false, false) => format!("not aside  {key}\n"),
+        let name = show::name(key);
+        printable::page(&match (format, waits) {
+            (Format::Json, _) => printable::json_line(&object),
+            (Format::Text, true) => format!("redriven   {name}\n"),
+            (Format::Text, false) => format!("not aside  {name}\n"),
         })?;
     }
     Ok(())

@@ -75,12 +75,12 @@ pub fn mark(id: &str, attempt: u64) -> Mark {
 }
 
 pub fn claim(id: &str, attempt: u64) -> ClaimRequest {
-    ClaimRequest { key: key(id), attempt, lease: LEASE, fingerprint: None }
+    ClaimRequest { key: key(id), attempt, lease: LEASE, fingerprint: None, held_by: None, doubt: Duration::ZERO }
 }
 
 pub async fn token(store: &DynamoDbStore, id: &str, attempt: u64) -> u64 {
     match store.claim(&[claim(id, attempt)]).await.unwrap().remove(0).unwrap() {
-        Claimed::Claimed { token } => token,
+        Claimed::Claimed { token, .. } => token,
         other => panic!("{id} is {other:?}"),
     }
 }

@@ -22,7 +22,7 @@ async fn whoever_claimed_is_not_told_that_it_is_a_duplicate_when_the_answer_was_
         // The first write, the same again, which finds its own attempt, and the whole lease.
         assert_eq!(table.wire.forget_all(), ["UpdateItem"; 3]);
         let another = one(store.claim(&[claim(&id, 100)]).await).unwrap();
-        assert!(matches!(another, Claimed::InProgress { lease_left } if lease_left == LEASE), "{another:?}");
+        assert!(matches!(another, Claimed::InProgress { lease_left, .. } if lease_left == LEASE), "{another:?}");
 
         table.wire.fails([fault.clone()]);
         let renewed = store.renew(&[Renewal { hold: hold(&id, token), lease: 2 * LEASE }]).await;

@@ -346,8 +346,15 @@ async fn a_store_that_was_killed_after_a_release_opens_again() {
     let path = directory.path().join("store");
     let store = open(&path, &clock).await;
     let key = RecordKey::new(&Scope::default(), "id");
-    let claim = ClaimRequest { key: key.clone(), attempt: 1, lease: 2 * HOUR, fingerprint: None };
-    let Claimed::Claimed { token } = store.claim(&[claim]).await.unwrap().remove(0).unwrap() else {
+    let claim = ClaimRequest {
+        key: key.clone(),
+        attempt: 1,
+        lease: 2 * HOUR,
+        fingerprint: None,
+        held_by: None,
+        doubt: Duration::ZERO,
+    };
+    let Claimed::Claimed { token, .. } = store.claim(&[claim]).await.unwrap().remove(0).unwrap() else {
         panic!("nobody else has it");
     };
     // In another bucket, with nothing in it that lasts.

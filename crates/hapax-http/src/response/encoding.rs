@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 
 /// Returns the encoding of a stored response, if the request does not ask for it. (RFC 9110,
-/// section 12.5.3, but for a request without the header: it has asked for none.)
+/// section 12.5.3, except for a request without the header: it has asked for none.)
 pub(crate) fn unasked<'r>(request: &HeaderMap, stored: &'r HeaderMap) -> Option<&'r str> {
     let values = stored.get_all(CONTENT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let mut codings = values.flat_map(|value| value.split(',')).map(str::trim);

@@ -323,7 +323,7 @@ fn the_call_to_paste_compiles_and_builds_the_planned_engine() {
         let dedup = pasted! {
             Dedup::builder()
                 .window(Duration::from_millis(1_500))
-                .capacity(1_500)
+                .capacity(3_500)
                 .max_memory_bytes(196_608)
                 .history(History {
                     horizon: Duration::from_secs(3_600),

@@ -2,15 +2,13 @@
 
 use super::queue::{message, micros};
 use crate::Message;
-use crate::errors::failed;
 use crate::mark_result::time;
 use crate::message::validate_name;
 use crate::schema::statements;
 use crate::schema::tables::{Queue, Tables};
-use crate::transaction::{Row, Value, tokio_driver};
+use crate::transaction::{Client, Row, Value};
 use hapax_store::StoreError;
 use std::time::{Duration, SystemTime};
-use tokio_postgres::Client;
 
 /// A message that was given up: after as many attempts as [`Retry`](crate::Retry) allows, because
 /// its error said so, or because it had [expired](crate::NewMessage::expires_at).
@@ -83,7 +81,7 @@ impl Letters<'_> {
 }
 
 pub(crate) async fn list(
-    client: &Client,
+    client: &impl Client,
     tables: &Tables,
     queue: Queue,
     name: Option<&str>,
@@ -92,7 +90,7 @@ pub(crate) async fn list(
 ) -> Result<Vec<DeadLetter>, StoreError> {
     let values = [Value::OptionalText(name), Value::Number(behind), Value::Number(limit.into())];
     let sql = statements::call(tables, &queue.function("dead_letters"), values.len());
-    let rows = ask(client, "list dead letters", &sql, &values).await?;
+    let rows = client.call("list dead letters", &sql, &values).await?;
     let letter = |row: &Row| {
         Ok(DeadLetter {
             position: row.get("position")?,
@@ -107,7 +105,7 @@ pub(crate) async fn list(
 
 /// Requeues or discards letters, by the given statement.
 pub(crate) async fn change(
-    client: &Client,
+    client: &impl Client,
     doing: &str,
     tables: &Tables,
     function: &str,
@@ -118,11 +116,7 @@ pub(crate) async fn change(
     let (positions, tokens) = these.as_ref().map(|(positions, tokens)| (&positions[..], &tokens[..])).unzip();
     let these = [Value::SomeNumbers(positions), Value::SomeNumbers(tokens)];
     let values = [these[0], these[1], name, age, Value::Number(LETTERS_MAX)];
-    let rows = ask(client, doing, &statements::call(tables, function, values.len()), &values).await?;
+    let rows = client.call(doing, &statements::call(tables, function, values.len()), &values).await?;
     let changed: i64 = rows.first().map(|row| row.get("changed")).transpose()?.unwrap_or(0);
     Ok(changed.unsigned_abs())
-}
-
-pub(crate) async fn ask(client: &Client, doing: &str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
-    tokio_driver::rows(client, sql, values).await.map_err(|error| failed(doing, error))
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio_postgres::Client;
 
 impl PostgresOptions {
-    /// Connects once, outside of any pool: for calls that take a client, as
+    /// Connects once, outside of any pool: for calls that take a [`Client`](crate::Client), as
     /// [`inbox::handled`](crate::inbox::handled). The connection ends when the client is dropped.
     ///
     /// ```no_run

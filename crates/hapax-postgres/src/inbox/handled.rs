@@ -1,18 +1,16 @@
 //! The record of what was handled, by whom and when; and messages that are kept after that.
 
 use crate::Message;
-use crate::claims::dead_letters::ask;
 use crate::claims::queue::{attempts, headers};
 use crate::errors::misconfigured;
 use crate::mark_result::time;
 use crate::message::{validate_name, validate_text};
 use crate::schema::statements;
 use crate::schema::tables::Tables;
-use crate::transaction::{Row, Transaction, Value, answer};
+use crate::transaction::{Client, Row, Transaction, Value, answer};
 use hapax_store::StoreError;
 use std::borrow::Cow;
 use std::time::SystemTime;
-use tokio_postgres::Client;
 
 /// Messages that one call requeues.
 const REQUEUED_MAX: i64 = 1_000;
@@ -177,7 +175,11 @@ impl<'q> HandledQuery<'q> {
 ///
 /// The usual errors if the server does not answer;
 /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) for a text that no event can have.
-pub async fn handled(client: &Client, tables: &Tables, query: HandledQuery<'_>) -> Result<Vec<Handled>, StoreError> {
+pub async fn handled(
+    client: &impl Client,
+    tables: &Tables,
+    query: HandledQuery<'_>,
+) -> Result<Vec<Handled>, StoreError> {
     query.validate()?;
     let values = [
         Value::OptionalText(query.subject),
@@ -188,8 +190,8 @@ pub async fn handled(client: &Client, tables: &Tables, query: HandledQuery<'_>) 
         Value::Number(query.limit.into()),
         Value::Bool(query.has_content),
     ];
-    let rows =
-        ask(client, "list what was handled", &statements::call(tables, "handled_list", values.len()), &values).await?;
+    let sql = statements::call(tables, "handled_list", values.len());
+    let rows = client.call("list what was handled", &sql, &values).await?;
     rows.iter().map(read).collect()
 }
 
@@ -271,7 +273,7 @@ pub enum Finished<'f> {
 /// # Errors
 ///
 /// The usual errors if the server does not answer. None of them is requeued then.
-pub async fn requeue_handled(client: &Client, tables: &Tables, finished: Finished<'_>) -> Result<u64, StoreError> {
+pub async fn requeue_handled(client: &impl Client, tables: &Tables, finished: Finished<'_>) -> Result<u64, StoreError> {
     // A number alone may be another event's after a failover.
     let (numbers, consumers, ids) = match finished {
         Finished::These(events) => {
@@ -291,7 +293,7 @@ pub async fn requeue_handled(client: &Client, tables: &Tables, finished: Finishe
         Value::Number(REQUEUED_MAX),
     ];
     let sql = statements::ask(tables, "handled_requeue", values.len());
-    let rows = ask(client, "requeue messages", &sql, &values).await?;
+    let rows = client.call("requeue messages", &sql, &values).await?;
     answer::<i64>(&rows).map(i64::unsigned_abs)
 }
 

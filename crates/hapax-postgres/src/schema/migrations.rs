@@ -3,9 +3,8 @@
 use super::marks;
 use super::tables::{Queue, Tables};
 use crate::BACKEND;
-use crate::errors::failed;
 use crate::store::owned;
-use crate::transaction::{Row, tokio_driver};
+use crate::transaction::{Client, Row};
 use hapax_store::{ErrorKind, StoreError};
 
 /// The version of the tables that this code makes and uses.
@@ -16,6 +15,7 @@ const PROBE: &str = include_str!("migrations/probe.sql");
 const INBOX: &str = include_str!("migrations/inbox.sql");
 const CAPTURE: &str = include_str!("migrations/capture.sql");
 const HANDLED: &str = include_str!("migrations/handled.sql");
+const JSON: &str = include_str!("migrations/json.sql");
 
 /// Reads the version in the answer to [`Tables::version`].
 pub(crate) fn version_of(rows: &[Row]) -> Result<Option<i32>, StoreError> {
@@ -37,17 +37,13 @@ impl Tables {
     ///
     /// [`ErrorKind::Misconfigured`] if the role may not make tables, or for tables of a version
     /// that this code is not for, which are left as they are.
-    pub async fn migrate(&self, client: &tokio_postgres::Client) -> Result<(), StoreError> {
+    pub async fn migrate(&self, client: &impl Client) -> Result<(), StoreError> {
         // A role that may not make tables can succeed, too, once there is nothing to make.
         if let Ok(Some(found)) = self.found(client).await {
             return self.expect_version(Some(found));
         }
-        if let Err(error) = client.batch_execute(&self.migrations()).await {
-            // The first failure is the one to report.
-            let _ = client.batch_execute("ROLLBACK").await;
-            return Err(failed("make tables", error));
-        }
-        self.check(client).await
+        client.run("make tables", &self.migrations()).await?;
+        self.expect_version(self.found(client).await?)
     }
 
     /// Returns the SQL that [`migrate`](Self::migrate) would run, for programs that make tables by
@@ -55,7 +51,7 @@ impl Tables {
     pub fn migrations(&self) -> String {
         let numbers = self.lock_class("numbers");
         let queues = [Queue::Inbox, Queue::Outbox].map(|queue| self.queue_made(queue)).concat();
-        let made = [BEGIN, &marks::made(), &queues, HANDLED, INBOX, CAPTURE]
+        let made = [BEGIN, &marks::made(), &queues, HANDLED, INBOX, CAPTURE, JSON]
             .concat()
             .replace("{shown}", &self.shown())
             .replace("{version}", &VERSION.to_string())
@@ -98,20 +94,14 @@ impl Tables {
             .replace("{queue_", &format!("{{{name}_"))
     }
 
-    /// Fails unless the tables are of a version that this code may use.
-    pub(crate) async fn check(&self, client: &tokio_postgres::Client) -> Result<(), StoreError> {
-        self.expect_version(self.found(client).await?)
-    }
-
-    async fn found(&self, client: &tokio_postgres::Client) -> Result<Option<i32>, StoreError> {
+    async fn found(&self, client: &impl Client) -> Result<Option<i32>, StoreError> {
         let asked = owned::is_table(self.schema(), &format!("{}_flow_migrations", self.prefix()));
-        let rows = tokio_driver::rows(client, &asked, &[]).await.map_err(|error| failed("look for tables", error))?;
+        let rows = client.call("look for tables", &asked, &[]).await?;
         // What is no table may run code of somebody else's when it is read.
         if !rows.first().is_some_and(|row| row.get("is_table").unwrap_or(false)) {
             return Ok(None);
         }
-        let rows = tokio_driver::rows(client, &self.version(), &[]).await;
-        version_of(&rows.map_err(|error| failed("look at the version", error))?)
+        version_of(&client.call("look at the version", &self.version(), &[]).await?)
     }
 
     /// Returns the statement that asks for the version of the tables. It uses no operator and no

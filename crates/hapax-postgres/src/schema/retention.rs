@@ -4,13 +4,12 @@ use super::marks::SLOTS;
 use super::statements;
 use super::tables::Tables;
 use crate::BACKEND;
-use crate::errors::{corrupt, failed};
+use crate::errors::{corrupt, state};
 use crate::store::options::within;
-use crate::transaction::{Value, answer, tokio_driver};
+use crate::transaction::{Client, Value, answer};
 use hapax_store::StoreError;
 use hapax_store::backend::option;
 use std::time::Duration;
-use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 /// Steps that one call takes: a partition begins in three, and goes in two.
@@ -100,7 +99,7 @@ impl Retention {
     ///
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if the role does not own the
     /// tables. Steps before the error are done.
-    pub async fn expire(&self, client: &Client, tables: &Tables) -> Result<Cleanup, StoreError> {
+    pub async fn expire(&self, client: &impl Client, tables: &Tables) -> Result<Cleanup, StoreError> {
         let mut cleanup = Cleanup::default();
         for _ in 0..STEPS_MAX {
             match self.step(client, tables).await?.as_str() {
@@ -117,13 +116,13 @@ impl Retention {
     }
 
     /// Has the server do a step. Returns which it was.
-    async fn step(&self, client: &Client, tables: &Tables) -> Result<String, StoreError> {
+    async fn step(&self, client: &impl Client, tables: &Tables) -> Result<String, StoreError> {
         let values = [self.partition, self.keep].map(|length| Value::Number(length.as_micros() as i64));
         let sql = statements::ask(tables, "rotate", values.len());
-        match tokio_driver::rows(client, &sql, &values).await {
+        match client.call("begin and empty partitions", &sql, &values).await {
             Ok(rows) => answer(&rows),
-            Err(error) if error.code().is_some_and(is_somebodys) => Ok(PUT_OFF.into()),
-            Err(error) => Err(failed("begin and empty partitions", error)),
+            Err(error) if state(&error).as_ref().is_some_and(is_somebodys) => Ok(PUT_OFF.into()),
+            Err(error) => Err(error),
         }
     }
 }

@@ -18,6 +18,11 @@ use sha2::{Digest as _, Sha256};
 /// # }
 /// ```
 ///
+/// Payloads are bytes, and given back as they were. Whoever looks into the tables reads one as JSON
+/// by the function `PREFIX_json`, which returns null for what is none: `SELECT id FROM
+/// app.orders_inbox WHERE app.orders_json(payload)->>'order' = '17'`. (Tables that were made
+/// without it get it by [`migrations`](Self::migrations).)
+///
 /// Services that share a database need a prefix each: what one has handled, another would skip. The
 /// tables of [`PostgresStore`](crate::PostgresStore) are others.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -46,7 +46,7 @@ fn written_alike(kept: &StoredRecord) {
         attempt: columns.attempts[0],
         token: columns.tokens[0],
         fingerprint: columns.fingerprints[0],
-        result: columns.results[0].map(<[u8]>::to_vec),
+        result: columns.results[0].as_deref().map(<[u8]>::to_vec),
         expires_at: columns.times[0],
     };
     let read = again.kept().expect("what was written is a record");

@@ -27,8 +27,9 @@ impl PostgresStore {
     ) -> Result<Vec<Entry>, StoreError> {
         let rows = {
             let fresh: Vec<Fresh> = entries.iter().map(|entry| (creation.fresh)(batch.first(entry))).collect();
-            let Creation { state, has_token, .. } = *creation;
-            let insertion = Insertion { state, has_token, is_plain: are_plain(&fresh) };
+            let (Creation { state, has_token, .. }, is_plain) = (creation, are_plain(&fresh));
+            let has_result = is_plain && fresh.first().is_some_and(|fresh| fresh.result.is_some());
+            let insertion = Insertion { state: *state, has_token: *has_token, is_plain, has_result };
             self.ask_to_insert(session, batch.operation.name, (family, insertion), &Keys::of(&entries), &fresh).await?
         };
         let row = one(&rows)?;
@@ -64,14 +65,20 @@ impl PostgresStore {
         let attempts: Vec<Option<i64>> = fresh.iter().map(|fresh| fresh.attempt.map(u64::cast_signed)).collect();
         if insertion.is_plain {
             let all_last = fresh.first().map_or(0.0, |fresh| micros(fresh.lasts));
-            let values: Values<'_> =
-                &[(keys, Type::BYTEA_ARRAY), (&attempts, Type::INT8_ARRAY), (&all_last, Type::FLOAT8)];
+            let result = fresh.first().and_then(|fresh| fresh.result.as_deref());
+            let values: Values<'_> = &[
+                (keys, Type::BYTEA_ARRAY),
+                (&attempts, Type::INT8_ARRAY),
+                (&all_last, Type::FLOAT8),
+                (&result, Type::BYTEA),
+            ];
+            let values = if insertion.has_result { values } else { &values[..3] };
             return session.between(doing, &begin, (&insert, values), "COMMIT").await;
         }
         let lasts: Vec<f64> = fresh.iter().map(|fresh| micros(fresh.lasts)).collect();
         let fingerprints: Vec<Option<&[u8]>> =
             fresh.iter().map(|fresh| fresh.fingerprint.as_ref().map(|fingerprint| &fingerprint.0[..])).collect();
-        let results: Vec<Option<&[u8]>> = fresh.iter().map(|fresh| fresh.result).collect();
+        let results: Vec<Option<&[u8]>> = fresh.iter().map(|fresh| fresh.result.as_deref()).collect();
         let values: Values<'_> = &[
             (keys, Type::BYTEA_ARRAY),
             (&attempts, Type::INT8_ARRAY),
@@ -83,8 +90,9 @@ impl PostgresStore {
     }
 }
 
-/// Returns true if all records last equally long, and have neither a fingerprint nor a result.
+/// Returns true if all records last equally long, have the same result or none, and no fingerprint.
 fn are_plain(fresh: &[Fresh]) -> bool {
-    let lasts = fresh.first().map(|fresh| fresh.lasts);
-    fresh.iter().all(|fresh| Some(fresh.lasts) == lasts && fresh.fingerprint.is_none() && fresh.result.is_none())
+    let Some(first) = fresh.first() else { return true };
+    let is_like = |fresh: &Fresh| fresh.lasts == first.lasts && fresh.result == first.result;
+    fresh.iter().all(|fresh| fresh.fingerprint.is_none() && is_like(fresh))
 }

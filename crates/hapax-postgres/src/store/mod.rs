@@ -69,19 +69,18 @@ const GRACE: Duration = Duration::from_secs(1);
 ///
 /// ```no_run
 /// use hapax_postgres::{PostgresOptions, PostgresStore};
-/// use hapax_store::{Mark, Marked, RecordKey, Scope, Store};
+/// use hapax_store::TieredDedup;
 /// use std::time::Duration;
 ///
-/// # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
-/// let store = PostgresStore::new(PostgresOptions::parse("postgres://hapax@db.internal/app")?, "orders")?;
-/// store.migrate().await?;
-///
-/// let key = RecordKey::new(&Scope::new("orders")?, "order-17");
-/// let mark = Mark { key, attempt: 4711, retention: Duration::from_secs(86_400) };
-/// assert_eq!(store.mark(&[mark]).await?.remove(0)?, Marked::Fresh);
-/// # Ok::<(), hapax_store::StoreError>(())
-/// # })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # async fn example() -> Result<(), hapax_store::StoreError> {
+/// let options = PostgresOptions::parse("postgres://app@db.internal/app")?;
+/// let store = PostgresStore::connect(options, "billing").await?;
+/// let dedup = TieredDedup::builder(store).retention(Duration::from_secs(86_400)).build().await?;
+/// if dedup.check("order-17").await?.is_fresh() {
+///     println!("handle it");
+/// }
+/// # Ok(())
+/// # }
 /// ```
 ///
 /// # Guarantees
@@ -148,6 +147,18 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
+    /// Connects, and makes the tables that are not there: [`new`](Self::new) and
+    /// [`migrate`](Self::migrate).
+    ///
+    /// # Errors
+    ///
+    /// Those of both.
+    pub async fn connect(options: PostgresOptions, namespace: &str) -> Result<Self, StoreError> {
+        let store = PostgresStore::new(options, namespace)?;
+        store.migrate().await?;
+        Ok(store)
+    }
+
     /// Creates a store that connects at the first call.
     ///
     /// Its *namespace* is the beginning of the names of its tables, as `orders`, or `app.orders` in

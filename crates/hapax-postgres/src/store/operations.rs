@@ -1,7 +1,8 @@
 //! The effect of each request on a record, for [`batches`](super::batches).
 
 use super::rows::{CLAIMED, COMPLETED, Fresh};
-use hapax_store::backend::record::{self, Change, Moment, StoredRecord};
+use hapax_store::backend::codec::encode_trail;
+use hapax_store::backend::record::{self, Change, Moment, StoredRecord, Trail};
 use hapax_store::*;
 
 /// A kind of request `R`, answered by `A`.
@@ -54,10 +55,10 @@ pub(super) const CLAIM: Operation<ClaimRequest, Claimed> = Operation {
         fresh: |claim| Fresh {
             attempt: Some(claim.attempt),
             fingerprint: claim.fingerprint,
-            result: None,
+            result: Trail::of(claim.doubt, claim.held_by.clone(), None).map(|trail| encode_trail(&trail).into()),
             lasts: claim.lease,
         },
-        answer: |token| Claimed::Claimed { token },
+        answer: |token| Claimed::Claimed { token, before: None },
     }),
     looks: true,
     answers_results: true,
@@ -71,7 +72,7 @@ pub(super) const RECORD: Operation<Record, ()> = Operation {
         fresh: |record| Fresh {
             attempt: None,
             fingerprint: record.fingerprint,
-            result: record.result.as_deref(),
+            result: record.result.as_deref().map(Into::into),
             lasts: record.retention,
         },
         answer: |_| (),

@@ -1,7 +1,7 @@
 //! Partitions: when they are closed and dropped, and the walk through all of them.
 
 use super::errors::corrupt;
-use super::rows::{column, from_server, micros, state_of};
+use super::rows::{RecordColumns, column, from_server, micros};
 use super::session::Session;
 use super::{BACKEND, PostgresStore, SHARED, keys, statements};
 use hapax::seam::random;
@@ -179,14 +179,13 @@ impl PostgresStore {
 
         let mut page = Listing::default();
         for row in &records {
-            let left = from_server(column(row, "expires_at")?).since(from_server(column(row, "now")?));
-            if !left.is_zero() {
-                let state = state_of(column(row, "state")?, column(row, "attempt")?)?;
+            let (kept, now) = (RecordColumns::of(row)?.kept()?, from_server(column(row, "now")?));
+            if now < kept.kept_until() {
                 let id = keys::id_of(column(row, "key")?);
                 let id = id.ok_or_else(|| corrupt("expected a scope and an id, got a shorter key"))?;
                 let key =
                     RecordKey { scope: Scope::from_stored(column(row, "name")?)?, id: StoredId::from_stored(id)? };
-                page.listed.push(Listed::new(key, state, left));
+                page.listed.extend(kept.listed(key, now));
             }
         }
         page.next = Some(match records.last().filter(|_| records.len() == limit) {

@@ -4,8 +4,10 @@ use super::entries::Entry;
 use super::errors::corrupt;
 use super::keys::Keys;
 use hapax::Timestamp;
+use hapax_store::backend::codec::{decode_trail, encode_trail};
 use hapax_store::backend::record::{State, StoredRecord};
-use hapax_store::{Fingerprint, RecordState, StoreError};
+use hapax_store::{Fingerprint, StoreError};
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Row;
 
@@ -13,7 +15,8 @@ use tokio_postgres::Row;
 pub(super) struct Fresh<'r> {
     pub(super) attempt: Option<u64>,
     pub(super) fingerprint: Option<Fingerprint>,
-    pub(super) result: Option<&'r [u8]>,
+    /// The result; of a claim what it leaves behind, which that column has until it is completed.
+    pub(super) result: Option<Cow<'r, [u8]>>,
     pub(super) lasts: Duration,
 }
 
@@ -64,10 +67,30 @@ pub(super) struct RecordColumns<'r> {
     pub(super) expires_at: SystemTime,
 }
 
-impl RecordColumns<'_> {
+impl<'r> RecordColumns<'r> {
+    /// Reads the columns of a row.
+    pub(super) fn of(row: &'r Row) -> Result<Self, StoreError> {
+        Ok(RecordColumns {
+            state: column(row, "state")?,
+            attempt: column(row, "attempt")?,
+            token: column(row, "token")?,
+            fingerprint: column(row, "fingerprint")?,
+            result: column(row, "result")?,
+            expires_at: column(row, "expires_at")?,
+        })
+    }
+
     /// Returns the record in these columns.
     pub(super) fn kept(self) -> Result<StoredRecord, StoreError> {
+        let trail = match (self.state, &self.result) {
+            (IN_PROGRESS | FAILED, Some(trail)) => {
+                let what = "a record that is not completed has what its claim leaves behind in the place of a result";
+                Some(Box::new(decode_trail(trail).ok_or_else(|| corrupt(what))?))
+            }
+            _ => None,
+        };
         Ok(StoredRecord {
+            trail,
             state: state(self.state, self.attempt, self.result)?,
             token: u64::try_from(self.token.unwrap_or(0)).map_err(|_| corrupt("a token is never negative"))?,
             fingerprint: fingerprint(self.fingerprint)?,
@@ -78,19 +101,11 @@ impl RecordColumns<'_> {
 
 /// Reads a row of a look-up.
 pub(super) fn found(row: &Row) -> Result<Found, StoreError> {
-    let columns = RecordColumns {
-        state: column(row, "state")?,
-        attempt: column(row, "attempt")?,
-        token: column(row, "token")?,
-        fingerprint: column(row, "fingerprint")?,
-        result: column(row, "result")?,
-        expires_at: column(row, "expires_at")?,
-    };
     Ok(Found {
         at: index(column(row, "n")?)?,
         bucket: column(row, "bucket")?,
         current: column(row, "current")?,
-        kept: columns.kept()?,
+        kept: RecordColumns::of(row)?.kept()?,
         now: from_server(column(row, "now")?),
     })
 }
@@ -118,17 +133,6 @@ fn state(state: i16, attempt: Option<i64>, result: Option<Vec<u8>>) -> Result<St
     }
 }
 
-/// Returns the state of a record by its columns, for people.
-pub(super) fn state_of(state: i16, attempt: Option<i64>) -> Result<RecordState, StoreError> {
-    match (state, attempt) {
-        (IN_PROGRESS, _) => Ok(RecordState::Claimed),
-        (FAILED, _) => Ok(RecordState::Failed),
-        (COMPLETED, Some(_)) => Ok(RecordState::Marked),
-        (COMPLETED, None) => Ok(RecordState::Completed),
-        _ => Err(corrupt(format!("no record is in state {state}"))),
-    }
-}
-
 fn fingerprint(kept: Option<&[u8]>) -> Result<Option<Fingerprint>, StoreError> {
     let Some(bytes) = kept else { return Ok(None) };
     match bytes.try_into() {
@@ -145,7 +149,7 @@ pub(super) struct Columns<'r> {
     pub(super) attempts: Vec<Option<i64>>,
     pub(super) fingerprints: Vec<Option<&'r [u8]>>,
     pub(super) times: Vec<SystemTime>,
-    pub(super) results: Vec<Option<&'r [u8]>>,
+    pub(super) results: Vec<Option<Cow<'r, [u8]>>>,
 }
 
 impl<'r> Columns<'r> {
@@ -164,10 +168,11 @@ impl<'r> Columns<'r> {
     }
 
     fn push(&mut self, entry: &'r Entry, kept: &'r StoredRecord) {
+        let trail = || kept.trail.as_deref().map(|trail| encode_trail(trail).into());
         let (state, attempt, result) = match &kept.state {
-            State::InProgress { attempt } => (IN_PROGRESS, Some(*attempt), None),
-            State::Failed => (FAILED, None, None),
-            State::Completed { attempt, result } => (COMPLETED, *attempt, result.as_deref()),
+            State::InProgress { attempt } => (IN_PROGRESS, Some(*attempt), trail()),
+            State::Failed => (FAILED, None, trail()),
+            State::Completed { attempt, result } => (COMPLETED, *attempt, result.as_deref().map(Cow::Borrowed)),
         };
         self.keys.0.push(entry);
         self.states.push(state);

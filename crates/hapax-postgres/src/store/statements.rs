@@ -104,24 +104,28 @@ fn current(names: &Names, family: i32) -> String {
 pub(super) struct Insertion {
     pub(super) state: i16,
     pub(super) has_token: bool,
-    /// True if all records last equally long, and have neither fingerprints nor results: then these
-    /// columns are not even mentioned.
+    /// True if all records last equally long, have the same result or none, and no fingerprints.
+    /// Columns that none has are not even mentioned.
     pub(super) is_plain: bool,
+    /// True if they are plain, and have a result.
+    pub(super) has_result: bool,
 }
 
-/// Inserts ids without a record: keys, attempts, and in microseconds the lifetime of all; or,
-/// unless it is plain, the lifetime of each, fingerprints, results. Answers in one row the number
-/// of inserted rows, the inserted keys in order unless all were inserted, and their token.
+/// Inserts ids without a record: keys, attempts, and in microseconds the lifetime of all, and their
+/// result; or, unless it is plain, the lifetime of each, fingerprints, results. Answers in one row
+/// the number of inserted rows, the inserted keys in order unless all were inserted, and their
+/// token.
 pub(super) fn insert(names: &Names, family: i32, insertion: Insertion) -> String {
     let (records, current) = (names.records(family), current(names, family));
-    let Insertion { state, has_token, is_plain } = insertion;
+    let Insertion { state, has_token, is_plain, has_result } = insertion;
     let (now, token) = if has_token {
         ("(extract(epoch FROM clock_timestamp()) * 1000000)::bigint", "(SELECT now FROM token)")
     } else {
         ("NULL::bigint", "NULL")
     };
     let (columns, asked, lasts, more) = if is_plain {
-        ("", "unnest($1::bytea[], $2::bigint[]) AS u(key, attempt)", "(SELECT lasts FROM token)", "")
+        let (column, result) = if has_result { (", result", ", $4::bytea") } else { ("", "") };
+        (column, "unnest($1::bytea[], $2::bigint[]) AS u(key, attempt)", "(SELECT lasts FROM token)", result)
     } else {
         (
             ", fingerprint, result",
@@ -158,7 +162,7 @@ pub(super) fn look(names: &Names, family: i32) -> String {
 }
 
 const FOUND: &str = "u.n, r.bucket, r.state, r.token, r.attempt, r.fingerprint, r.expires_at, \
-     CASE WHEN $2::bool THEN r.result END AS result, clock_timestamp() AS now";
+     CASE WHEN $2::bool OR r.state < 3 THEN r.result END AS result, clock_timestamp() AS now";
 
 fn asked(names: &Names, family: i32, locking: &str) -> String {
     let records = names.records(family);
@@ -198,7 +202,8 @@ pub(super) fn remove(names: &Names, family: i32) -> String {
 pub(super) fn page(names: &Names, family: i32) -> String {
     let (records, scopes, scope) = (names.records(family), names.table("scopes"), keys::scope_of("r.key"));
     format!(
-        "SELECT r.key, r.state, r.attempt, r.expires_at, clock_timestamp() AS now, \
+        "SELECT r.key, r.state, r.token, r.attempt, r.fingerprint, r.expires_at, clock_timestamp() AS now, \
+         CASE WHEN r.state < 3 THEN r.result END AS result, \
          (SELECT name FROM {scopes} s WHERE s.scope = {scope}) AS name \
          FROM {records} r WHERE r.bucket = $1 AND r.key > $2 ORDER BY r.key LIMIT $3"
     )
@@ -301,14 +306,21 @@ pub(super) fn reopen(settings: &str, names: &Names, family: i32, bucket: i32) ->
     )
 }
 
+/// The microseconds of two hundred years.
+const YEARS_200: u64 = 200 * 366 * 86_400 * 1_000_000;
+
 /// Finds the last expiry and the number of the records in a closed bucket. Rows only ever leave it,
-/// so the answer remains true as a bound.
+/// so the answer remains true as a bound. What a claim leaves behind begins with the microseconds
+/// for which it is in doubt.
 pub(super) fn survey(settings: &str, names: &Names, family: i32, bucket: i32) -> String {
     let (buckets, partition) = (names.table("buckets"), names.partition(family, bucket));
     let begin = begin_plain(settings);
     format!(
         "{begin}UPDATE {buckets} b SET live_until = s.live_until, records = s.records \
-         FROM (SELECT coalesce(max(expires_at), '-infinity') AS live_until, count(*) AS records FROM {partition}) s \
+         FROM (SELECT coalesce(max(expires_at + CASE WHEN state < 3 AND octet_length(result) >= 16 THEN \
+         least(greatest(('x' || encode(substring(result FOR 8), 'hex'))::bit(64)::bigint, 0), {YEARS_200}) \
+         * interval '1 microsecond' ELSE interval '0' END), '-infinity') AS live_until, \
+         count(*) AS records FROM {partition}) s \
          WHERE b.family = {family} AND b.bucket = {bucket} AND b.live_until IS NULL \
          AND b.bucket < (SELECT max(bucket) FROM {buckets} WHERE family = {family}); \
          COMMIT"

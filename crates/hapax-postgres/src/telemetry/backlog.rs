@@ -1,13 +1,11 @@
 //! Figures about the messages that wait: how many, and for how long.
 
-use crate::claims::dead_letters::ask;
 use crate::errors::corrupt;
 use crate::schema::statements;
 use crate::schema::tables::{Queue, Tables};
-use crate::transaction::{Row, Value};
+use crate::transaction::{Client, Row, Value};
 use hapax_store::StoreError;
 use std::time::Duration;
-use tokio_postgres::Client;
 
 /// The count at which counting stops.
 const COUNTED_MAX: i64 = 1_000_000;
@@ -56,11 +54,11 @@ pub(crate) fn values(name: Option<&str>) -> [Value<'_>; 2] {
 }
 
 pub(crate) async fn of(
-    client: &Client,
+    client: &impl Client,
     tables: &Tables,
     queue: Queue,
     name: Option<&str>,
 ) -> Result<Backlog, StoreError> {
     let sql = statements::call(tables, &queue.function("figures"), 2);
-    Backlog::of_rows(&ask(client, "count what waits", &sql, &values(name)).await?)
+    Backlog::of_rows(&client.call("count what waits", &sql, &values(name)).await?)
 }

@@ -2,6 +2,7 @@
 //! others have locked or written.
 
 mod behind;
+mod by_hand;
 mod expiring;
 mod locked;
 mod locks;

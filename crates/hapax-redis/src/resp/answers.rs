@@ -2,7 +2,7 @@
 
 use super::errors::error;
 use super::reply::Reply;
-use super::value::{self, Kind, Value};
+use super::value::{self, Value};
 use hapax_store::{ClaimRequest, Claimed, ErrorKind, Fingerprint, Known, Mark, Marked, StoreError};
 use std::time::Duration;
 
@@ -42,20 +42,27 @@ pub(crate) fn marked(mark: &Mark, found: Found<'_>) -> Result<Marked, StoreError
     match found {
         // It has just expired or was released: a caller that asks again soon may get it.
         None => Ok(Marked::InProgress { lease_left: Duration::ZERO }),
-        Some((kept, left)) => Ok(match value::kind(kept)? {
-            // The mark is repeated: the earlier answer was lost.
-            Kind::Marked(attempt) if attempt == value::attempt_bits(mark.attempt) => Marked::Fresh,
-            Kind::Marked(attempt) => Marked::Duplicate { expires_in: left, attempt: Some(attempt) },
-            Kind::Completed => Marked::Duplicate { expires_in: left, attempt: None },
-            Kind::InProgress => Marked::InProgress { lease_left: left },
-        }),
+        Some((kept, ttl)) => {
+            let kept = Value::decode(kept)?;
+            let left = kept.left(ttl).unwrap_or_default();
+            Ok(match kept {
+                // The mark is repeated: the earlier answer was lost.
+                Value::Marked(attempt) if attempt == value::attempt_bits(mark.attempt) => Marked::Fresh,
+                Value::Marked(attempt) => Marked::Duplicate { expires_in: left, attempt: Some(attempt) },
+                Value::Recorded | Value::Completed { .. } => Marked::Duplicate { expires_in: left, attempt: None },
+                Value::InProgress { .. } | Value::Failed { .. } => Marked::InProgress { lease_left: left },
+            })
+        }
     }
 }
 
 /// Returns the answer to a claim: its token, or the existing record.
 pub(crate) fn claimed(claim: &ClaimRequest, answer: Reply<'_>) -> Result<Claimed, StoreError> {
-    if let Reply::Bytes(token) = answer {
-        return Ok(Claimed::Claimed { token: value::parse_token(token)? });
+    if let Reply::Bytes(granted) = answer {
+        let (token, before) = granted.split_at(granted.len().min(value::TOKEN_BYTES));
+        let (token, before) = (value::parse_token(token)?, value::before(before));
+        let (before, _) = before.filter(|(_, rest)| rest.is_empty()).ok_or_else(|| unexpected("a claim", answer))?;
+        return Ok(Claimed::Claimed { token, before });
     }
     // The existing record may have expired before its remaining time was read: then the time is
     // zero.
@@ -64,9 +71,10 @@ pub(crate) fn claimed(claim: &ClaimRequest, answer: Reply<'_>) -> Result<Claimed
     if Fingerprint::differ(claim.fingerprint, kept.fingerprint()) {
         return Ok(Claimed::Mismatch);
     }
+    let held_by = kept.trail().and_then(|trail| trail.held_by.clone());
     match kept.known(left) {
         Known::Completed(completed) => Ok(Claimed::Duplicate(completed)),
-        Known::InProgress { lease_left, .. } => Ok(Claimed::InProgress { lease_left }),
+        Known::InProgress { lease_left, .. } => Ok(Claimed::InProgress { lease_left, held_by }),
         Known::Unknown => Err(unexpected("a claim", Reply::Nil)),
     }
 }
@@ -87,7 +95,7 @@ mod tests {
         let done = Marked::Duplicate { expires_in: left, attempt: None };
         assert_eq!(marked(b"-1").unwrap(), done);
         assert_eq!(marked(b"C000000000000000700").unwrap(), done);
-        assert_eq!(marked(b"P00000000000000070").unwrap(), Marked::InProgress { lease_left: left });
+        assert_eq!(marked(b"P00000000000000070\0\0\0\0\0\0\0\x07").unwrap(), Marked::InProgress { lease_left: left });
         assert_eq!(marked(b"F00000000000000070").unwrap(), Marked::InProgress { lease_left: left });
         assert_eq!(marked(b"Perhaps").unwrap_err().kind(), ErrorKind::Corrupt);
         assert_eq!(super::marked(&mark, None).unwrap(), Marked::InProgress { lease_left: Duration::ZERO });

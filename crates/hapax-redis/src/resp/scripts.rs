@@ -13,6 +13,7 @@ pub(crate) struct Scripts {
     pub(crate) claim: Script,
     pub(crate) hold: Script,
     pub(crate) look: Script,
+    pub(crate) mark: Script,
     pub(crate) unmark: Script,
 }
 
@@ -22,6 +23,7 @@ impl Scripts {
             claim: Script::new(include_str!("../claim.lua")),
             hold: Script::new(include_str!("../hold.lua")),
             look: Script::new(include_str!("../look.lua")),
+            mark: Script::new(include_str!("../mark.lua")),
             unmark: Script::new(include_str!("../unmark.lua")),
         }
     }

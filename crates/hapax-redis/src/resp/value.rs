@@ -4,17 +4,21 @@
 //! |---|---|
 //! | a mark | its attempt, in decimal: Redis keeps such a string as an integer, without an allocation |
 //! | a record without result and fingerprint | `-1` |
-//! | a claim | `P` token fingerprint attempt |
-//! | a failed claim | `F` token fingerprint |
+//! | a claim | `P` token fingerprint attempt trail |
+//! | a failed claim | `F` token fingerprint trail |
 //! | a completed claim, a record | `C` token fingerprint result |
 //!
 //! *token*: 16 decimal digits, microseconds since 1970, enough until 2286. *fingerprint*: `0`, or
 //! `1` and 16 bytes. *attempt*: 8 bytes, big-endian. *result*: `0`, or `1` and its bytes. The end
-//! of a record is the key's own expiry. `claim.lua` and `hold.lua` write and read the same. A
+//! of a record is the key's own expiry. *trail*: nothing; or 14 digits of milliseconds by which the
+//! key outlives the record, because a claim is in doubt then; the claim in doubt (`0`, or `1`, its
+//! token, two digits for the length of its holder's name, and that); and the holder's name.
+//! `claim.lua`, `hold.lua` and `mark.lua` write and read the same. A
 //! version is a record whose result `hapax_store` lays out; `advance.lua` writes and reads it.
 
 use super::errors::error;
-use hapax_store::{Completed, ErrorKind, Fingerprint, Inspected, Known, RecordState, StoreError};
+use hapax_store::backend::record::Trail;
+use hapax_store::{Before, Completed, ErrorKind, Fingerprint, HeldBy, Inspected, Known, RecordState, StoreError};
 use std::time::Duration;
 
 /// The value that is kept under a key.
@@ -25,15 +29,19 @@ pub(crate) enum Value {
     /// Recorded, without result and fingerprint.
     Recorded,
     /// Claimed. (Only the script reads the attempt.)
-    InProgress { fingerprint: Option<Fingerprint> },
+    InProgress { fingerprint: Option<Fingerprint>, trail: Option<Trail> },
     /// In progress for everybody.
-    Failed { fingerprint: Option<Fingerprint> },
+    Failed { fingerprint: Option<Fingerprint>, trail: Option<Trail> },
     /// Done.
     Completed { fingerprint: Option<Fingerprint>, result: Option<Vec<u8>> },
 }
 
-const TOKEN_BYTES: usize = 16;
+pub(crate) const TOKEN_BYTES: usize = 16;
 const ATTEMPT_BYTES: usize = 8;
+const DOUBT_BYTES: usize = 14;
+
+/// The number of bytes that are enough of any value, but for its result.
+pub(crate) const BEGINNING_BYTES: usize = 256;
 /// The value of a record without result and fingerprint.
 const RECORDED: &[u8] = b"-1";
 
@@ -46,11 +54,12 @@ impl Value {
     /// Reads a value.
     pub(crate) fn decode(value: &[u8]) -> Result<Self, StoreError> {
         let parsed = match value.first() {
-            Some(b'P') => claim(value).and_then(|(fingerprint, attempt)| {
-                (attempt.len() == ATTEMPT_BYTES).then_some(Value::InProgress { fingerprint })
+            Some(b'P') => claim(value).and_then(|(fingerprint, rest)| {
+                let (_attempt, rest) = rest.split_at_checked(ATTEMPT_BYTES)?;
+                Some(Value::InProgress { fingerprint, trail: trail(rest)? })
             }),
             Some(b'F') => {
-                claim(value).and_then(|(fingerprint, rest)| rest.is_empty().then_some(Value::Failed { fingerprint }))
+                claim(value).and_then(|(fingerprint, rest)| Some(Value::Failed { fingerprint, trail: trail(rest)? }))
             }
             Some(b'C') => claim(value).and_then(|(fingerprint, tail)| {
                 let result = match tail.split_first()? {
@@ -73,16 +82,34 @@ impl Value {
     pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
         match self {
             Value::Marked(_) | Value::Recorded => None,
-            Value::InProgress { fingerprint }
-            | Value::Failed { fingerprint }
+            Value::InProgress { fingerprint, .. }
+            | Value::Failed { fingerprint, .. }
             | Value::Completed { fingerprint, .. } => *fingerprint,
         }
     }
 
-    /// Returns what the value says of the id, given its remaining time.
-    pub(crate) fn known(self, left: Duration) -> Known {
+    /// Returns what a claim leaves behind.
+    pub(crate) fn trail(&self) -> Option<&Trail> {
         match self {
-            Value::InProgress { fingerprint } | Value::Failed { fingerprint } => {
+            Value::InProgress { trail, .. } | Value::Failed { trail, .. } => trail.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the rest of the lease, the failure or the retention, given the remaining time of the
+    /// key. `None` if it is over, and a claim is in doubt.
+    pub(crate) fn left(&self, ttl: Duration) -> Option<Duration> {
+        match self.trail() {
+            Some(Trail { doubt, .. }) if !doubt.is_zero() => ttl.checked_sub(*doubt).filter(|left| !left.is_zero()),
+            _ => Some(ttl),
+        }
+    }
+
+    /// Returns what the value says of the id, given the remaining time of the key.
+    pub(crate) fn known(self, ttl: Duration) -> Known {
+        let Some(left) = self.left(ttl) else { return Known::Unknown };
+        match self {
+            Value::InProgress { fingerprint, .. } | Value::Failed { fingerprint, .. } => {
                 Known::InProgress { lease_left: left, fingerprint }
             }
             Value::Marked(_) | Value::Recorded => Known::Completed(Completed::new(left, None, None)),
@@ -91,57 +118,69 @@ impl Value {
     }
 }
 
-/// Returns a value for people, given its remaining time.
-pub(crate) fn inspected(value: &[u8], left: Duration) -> Result<Inspected, StoreError> {
-    let state = state(value)?;
+/// Returns a value for people, given the remaining time of its key.
+pub(crate) fn inspected(value: &[u8], ttl: Duration) -> Result<Inspected, StoreError> {
+    let kept = Value::decode(value)?;
     let token = match value.first() {
         Some(b'P' | b'F' | b'C') => value.get(1..=TOKEN_BYTES).map(parse_token).transpose()?,
         _ => None,
     };
-    let kept = Value::decode(value)?;
-    let fingerprint = kept.fingerprint();
+    let left = kept.left(ttl);
+    let (trail, fingerprint) = (kept.trail().cloned(), kept.fingerprint());
+    let state = match &kept {
+        _ if left.is_none() => RecordState::InDoubt,
+        Value::InProgress { .. } => RecordState::Claimed,
+        Value::Failed { .. } => RecordState::Failed,
+        Value::Marked(_) => RecordState::Marked,
+        Value::Recorded | Value::Completed { .. } => RecordState::Completed,
+    };
     let result = match kept {
         Value::Completed { result, .. } => result,
         _ => None,
     };
-    Ok(Inspected::new(state, left, token.filter(|token| *token != 0), fingerprint, result))
+    let (held_by, before) = trail.map_or((None, None), |trail| (trail.held_by, trail.before));
+    let itself = token.filter(|_| left.is_none()).map(|token| Before::new(token, held_by.clone()));
+    let token = token.filter(|token| *token != 0);
+    let inspected = Inspected::new(state, left.unwrap_or(ttl), token, fingerprint, result);
+    Ok(inspected.held_by(held_by).in_doubt(before.or(itself)))
 }
 
-/// Returns the state of a value that begins like this, for people.
-pub(crate) fn state(beginning: &[u8]) -> Result<RecordState, StoreError> {
-    Ok(match kind(beginning)? {
-        Kind::InProgress if beginning.first() == Some(&b'F') => RecordState::Failed,
-        Kind::InProgress => RecordState::Claimed,
-        Kind::Marked(_) => RecordState::Marked,
-        Kind::Completed => RecordState::Completed,
-    })
-}
-
-/// The largest size of a mark, which is enough of any other value to tell its kind.
-pub(crate) const MARK_BYTES: usize = 20;
-
-/// The kind of a value, by its beginning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A mark, by this attempt.
-    Marked(u64),
-    /// Done otherwise.
-    Completed,
-    /// Claimed, or failed.
-    InProgress,
-}
-
-/// Returns the kind of a value that begins like this.
-pub(crate) fn kind(beginning: &[u8]) -> Result<Kind, StoreError> {
-    let is_claim = || beginning.len() > TOKEN_BYTES && beginning[1..=TOKEN_BYTES].iter().all(u8::is_ascii_digit);
-    match beginning.first() {
-        Some(b'P' | b'F') if is_claim() => Ok(Kind::InProgress),
-        Some(b'C') if is_claim() => Ok(Kind::Completed),
-        _ => match Value::decode(beginning)? {
-            Value::Marked(attempt) => Ok(Kind::Marked(attempt)),
-            _ => Ok(Kind::Completed),
-        },
+/// Reads what a claim leaves behind. `None` if this is nothing of that kind.
+fn trail(rest: &[u8]) -> Option<Option<Trail>> {
+    if rest.is_empty() {
+        return Some(None);
     }
+    let (doubt, rest) = rest.split_at_checked(DOUBT_BYTES)?;
+    let (before, name) = before(rest)?;
+    Some(Some(Trail { doubt: Duration::from_millis(digits(doubt)?), held_by: HeldBy::from_stored(name)?, before }))
+}
+
+/// Reads the claim that is in doubt, if there is one. Returns also what follows it.
+pub(crate) fn before(text: &[u8]) -> Option<(Option<Before>, &[u8])> {
+    match text.split_first()? {
+        (b'0', rest) => Some((None, rest)),
+        (b'1', rest) => {
+            let (token, rest) = rest.split_at_checked(TOKEN_BYTES)?;
+            let (length, rest) = rest.split_at_checked(2)?;
+            let (name, rest) = rest.split_at_checked(digits(length)? as usize)?;
+            Some((Some(Before::new(digits(token)?, HeldBy::from_stored(name)?)), rest))
+        }
+        _ => None,
+    }
+}
+
+fn digits(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    text.parse().ok()
+}
+
+/// Returns the time for which a claim is in doubt as its value has it, if it leaves anything.
+pub(crate) fn doubt_text(doubt: Duration, held_by: Option<&HeldBy>) -> String {
+    if doubt.is_zero() && held_by.is_none() {
+        return String::new();
+    }
+    let doubt_ms = if doubt.is_zero() { 0 } else { expiry_ms(doubt) };
+    format!("{doubt_ms:0DOUBT_BYTES$}")
 }
 
 /// Reads the attempt of a mark. A server writes an integer in one way only, and so does hapax.
@@ -171,8 +210,7 @@ pub(crate) fn token_text(token: u64) -> String {
 
 /// Reads the token of a claim that was granted.
 pub(crate) fn parse_token(text: &[u8]) -> Result<u64, StoreError> {
-    let is_one = text.len() == TOKEN_BYTES && text.iter().all(u8::is_ascii_digit);
-    let token = std::str::from_utf8(text).ok().filter(|_| is_one).and_then(|text| text.parse().ok());
+    let token = digits(text).filter(|_| text.len() == TOKEN_BYTES);
     token.ok_or_else(|| error(ErrorKind::Corrupt, format!("a claim's token is not one: {}", text.escape_ascii())))
 }
 
@@ -224,9 +262,19 @@ mod tests {
     #[test]
     fn claims_are_read_back() {
         let claimed = [b"P0000000000000007", &b"0"[..], &7_u64.to_be_bytes()].concat();
-        assert_eq!(Value::decode(&claimed).unwrap(), Value::InProgress { fingerprint: None });
+        assert_eq!(Value::decode(&claimed).unwrap(), Value::InProgress { fingerprint: None, trail: None });
         let failed = [b"F0000000000000007", &b"1"[..], &[9; 16]].concat();
-        assert_eq!(Value::decode(&failed).unwrap(), Value::Failed { fingerprint: Some(Fingerprint([9; 16])) });
+        assert_eq!(
+            Value::decode(&failed).unwrap(),
+            Value::Failed { fingerprint: Some(Fingerprint([9; 16])), trail: None }
+        );
+        let doubted = [&claimed[..], b"00000000060000", b"1000000000000000503abc", b"me"].concat();
+        let before = Some(Before::new(5, Some(HeldBy::of("abc"))));
+        let trail = Trail { doubt: Duration::from_secs(60), held_by: Some(HeldBy::of("me")), before };
+        let kept = Value::decode(&doubted).unwrap();
+        assert_eq!(kept.trail(), Some(&trail));
+        assert_eq!(kept.left(Duration::from_secs(61)), Some(Duration::from_secs(1)));
+        assert_eq!(kept.left(Duration::from_secs(60)), None, "its lease is over");
         assert_eq!(Value::decode(b"9223372036854775807").unwrap(), Value::Marked(i64::MAX as u64));
         assert_eq!(Value::decode(b"0").unwrap(), Value::Marked(0));
     }

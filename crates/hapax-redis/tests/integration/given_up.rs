@@ -122,12 +122,26 @@ fn what_was_given_up_is_not_carried_out_when_the_network_delivers_it() {
         let ids = ["marked", "claimed", "recorded"];
         look(&store, &ids).await;
         // The server knows the script.
-        let other = ClaimRequest { key: key("other"), attempt: 7, lease: RETENTION, fingerprint: None };
+        let other = ClaimRequest {
+            key: key("other"),
+            attempt: 7,
+            lease: RETENTION,
+            fingerprint: None,
+            held_by: None,
+            doubt: Duration::ZERO,
+        };
         assert!(store.claim(&[other]).await.is_ok());
         middlebox.hold();
         let (retention, lease) = (RETENTION, RETENTION);
         let mark = [Mark { key: key("marked"), attempt: 7, retention }];
-        let claim = [ClaimRequest { key: key("claimed"), attempt: 7, lease, fingerprint: None }];
+        let claim = [ClaimRequest {
+            key: key("claimed"),
+            attempt: 7,
+            lease,
+            fingerprint: None,
+            held_by: None,
+            doubt: Duration::ZERO,
+        }];
         let record = [Record { key: key("recorded"), retention, fingerprint: None, result: None }];
         let (marked, claimed, recorded) = tokio::join!(store.mark(&mark), store.claim(&claim), store.record(&record));
         let given_up = [marked.err(), claimed.err(), recorded.err()].map(|error| error.map(|error| error.kind()));

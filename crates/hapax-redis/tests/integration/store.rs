@@ -49,7 +49,7 @@ pub fn mark_of(id: impl AsRef<[u8]>, attempt: u64) -> Mark {
 }
 
 pub fn claim_of(id: &str, attempt: u64) -> ClaimRequest {
-    ClaimRequest { key: key(id), attempt, lease: LEASE, fingerprint: None }
+    ClaimRequest { key: key(id), attempt, lease: LEASE, fingerprint: None, held_by: None, doubt: Duration::ZERO }
 }
 
 pub fn all<A>(answers: Answers<A>) -> Vec<A> {
@@ -111,7 +111,7 @@ fn a_server_that_forgets_its_scripts_is_told_again() {
             for round in 0..50_u64 {
                 let claims: Vec<ClaimRequest> = (0..300).map(|i| claim_of(&format!("{round} {i}"), i)).collect();
                 let tokens = all(store.claim(&claims).await).into_iter().map(|claimed| match claimed {
-                    Claimed::Claimed { token } => token,
+                    Claimed::Claimed { token, .. } => token,
                     other => panic!("{other:?}"),
                 });
                 let completions = claims.iter().zip(tokens).map(|(claim, token)| Completion {
@@ -219,7 +219,7 @@ fn networks_that_misbehave() {
         let Claimed::InProgress { .. } = one(store.claim(&[claim_of("claimed", 2)]).await) else {
             panic!("the claim had arrived");
         };
-        let Claimed::Claimed { token } = one(store.claim(&[claim_of("claimed", 1)]).await) else {
+        let Claimed::Claimed { token, .. } = one(store.claim(&[claim_of("claimed", 1)]).await) else {
             panic!("it is one's own");
         };
         let completion = Completion { hold: Hold { key: key("claimed"), token }, retention: RETENTION, result: None };

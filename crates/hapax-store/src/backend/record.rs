@@ -1,5 +1,7 @@
 //! One record and the effect of requests on it: pure, for the backends that decide in this process.
 
+use crate::doubt::Before;
+pub use crate::doubt::Trail;
 use crate::inspect::{Inspected, Listed, RecordState};
 use crate::key::RecordKey;
 use crate::request::*;
@@ -16,8 +18,10 @@ pub struct StoredRecord {
     /// The content of the message, if it was given.
     pub fingerprint: Option<Fingerprint>,
     /// The end of the lease, the failure or the retention: from this time on, the record counts as
-    /// nothing.
+    /// nothing, but for a claim that is in doubt.
     pub until: Timestamp,
+    /// The holder of a claim, and the one before it that is in doubt.
+    pub trail: Option<Box<Trail>>,
 }
 
 /// The progress of an id.
@@ -69,8 +73,9 @@ impl Moment {
 
 impl StoredRecord {
     /// Returns the state, for people.
-    pub fn state(&self) -> RecordState {
+    pub fn state(&self, now: Timestamp) -> RecordState {
         match self.state {
+            _ if self.until <= now => RecordState::InDoubt,
             State::InProgress { .. } => RecordState::Claimed,
             State::Failed => RecordState::Failed,
             State::Completed { attempt: Some(_), .. } => RecordState::Marked,
@@ -78,9 +83,23 @@ impl StoredRecord {
         }
     }
 
-    /// Returns the record for a list, unless it is over.
+    /// Returns the record for a list, unless it is over, and nothing of it is in doubt.
     pub fn listed(&self, key: RecordKey, now: Timestamp) -> Option<Listed> {
-        live(Some(self), now).map(|_| Listed::new(key, self.state(), self.left(now)))
+        let left = self.kept_until().since(now);
+        let left = if now < self.until { self.left(now) } else { left };
+        (!left.is_zero()).then(|| Listed::new(key, self.state(now), left).in_doubt(self.in_doubt(now)))
+    }
+
+    /// Returns the time from which on nothing of the record counts: stores keep it until then.
+    pub fn kept_until(&self) -> Timestamp {
+        self.until + self.trail.as_ref().map_or(Duration::ZERO, |trail| trail.doubt)
+    }
+
+    /// Returns the first claim of the id that is in doubt.
+    pub fn in_doubt(&self, now: Timestamp) -> Option<Before> {
+        let trail = self.trail.as_ref().filter(|_| now < self.kept_until())?;
+        let is_over = self.until <= now;
+        trail.before.clone().or_else(|| is_over.then(|| Before::new(self.token, trail.held_by.clone())))
     }
 
     fn left(&self, now: Timestamp) -> Duration {
@@ -94,7 +113,8 @@ impl StoredRecord {
     /// Returns the remainder of a record that has ended: its token, so that the next one is larger
     /// even if the clock was set back.
     fn ended(&self, now: Timestamp) -> StoredRecord {
-        StoredRecord { state: State::Failed, token: self.token, fingerprint: None, until: now }
+        let trail = self.trail.as_ref().and_then(|trail| trail.unresolved());
+        StoredRecord { state: State::Failed, token: self.token, fingerprint: None, until: now, trail }
     }
 
     /// Returns the record of an id that is done. If the earlier record is known, its token is gone
@@ -108,6 +128,7 @@ impl StoredRecord {
             },
             fingerprint: record.fingerprint,
             until: at.now + record.retention,
+            trail: None,
         }
     }
 }
@@ -128,7 +149,8 @@ pub fn mark(stored: Option<&StoredRecord>, mark: &Mark, at: Moment) -> (Marked, 
     let Some(live) = live(stored, at.now) else {
         let state = State::Completed { attempt: Some(mark.attempt), result: None };
         let (token, until) = (stored.map_or(0, |stored| stored.token), at.now + mark.retention);
-        return (Marked::Fresh, Change::Put(StoredRecord { state, token, fingerprint: None, until }));
+        let marked = StoredRecord { state, token, fingerprint: None, until, trail: None };
+        return (Marked::Fresh, Change::Put(marked));
     };
     let marked = match live.state {
         State::Completed { attempt: Some(attempt), .. } if attempt == mark.attempt => Marked::Fresh,
@@ -153,20 +175,31 @@ pub fn unmark(stored: Option<&StoredRecord>, unmark: &Unmark, at: Moment) -> (Un
 /// Decides a [`claim`](crate::Store::claim).
 pub fn claim(stored: Option<&StoredRecord>, claim: &ClaimRequest, at: Moment) -> (Claimed, Change) {
     let now = at.now;
-    let granted = |token, fingerprint| {
+    let granted = |token, fingerprint, trail: Option<Box<Trail>>| {
+        let before = trail.as_ref().and_then(|trail| trail.before.clone());
         let state = State::InProgress { attempt: claim.attempt };
-        let claimed = StoredRecord { state, token, fingerprint, until: now + claim.lease };
-        (Claimed::Claimed { token }, Change::Put(claimed))
+        let claimed = StoredRecord { state, token, fingerprint, until: now + claim.lease, trail };
+        (Claimed::Claimed { token, before }, Change::Put(claimed))
     };
     let Some(live) = live(stored, now) else {
-        return granted(next_token(stored, at), claim.fingerprint);
+        let before = stored.and_then(|stored| stored.in_doubt(now));
+        return granted(
+            next_token(stored, at),
+            claim.fingerprint,
+            Trail::of(claim.doubt, claim.held_by.clone(), before),
+        );
     };
     if Fingerprint::differ(claim.fingerprint, live.fingerprint) {
         return (Claimed::Mismatch, Change::None);
     }
     match &live.state {
-        State::InProgress { attempt } if *attempt == claim.attempt => granted(live.token, live.fingerprint),
-        State::InProgress { .. } | State::Failed => (Claimed::InProgress { lease_left: live.left(now) }, Change::None),
+        State::InProgress { attempt } if *attempt == claim.attempt => {
+            granted(live.token, live.fingerprint, live.trail.clone())
+        }
+        State::InProgress { .. } | State::Failed => {
+            let held_by = live.trail.as_ref().and_then(|trail| trail.held_by.clone());
+            (Claimed::InProgress { lease_left: live.left(now), held_by }, Change::None)
+        }
         State::Completed { result, .. } => (Claimed::Duplicate(live.completed(result, now)), Change::None),
     }
 }
@@ -196,7 +229,7 @@ pub fn complete(stored: Option<&StoredRecord>, completion: &Completion, at: Mome
     }
     let state = State::Completed { attempt: None, result: completion.result.clone() };
     let until = at.now + completion.retention;
-    held(stored, &completion.hold, at, |held| StoredRecord { state, until, ..held.clone() })
+    held(stored, &completion.hold, at, |held| StoredRecord { state, until, trail: None, ..held.clone() })
 }
 
 /// Decides a [`release`](crate::Store::release).
@@ -207,7 +240,7 @@ pub fn release(stored: Option<&StoredRecord>, hold: &Hold, at: Moment) -> (Held,
 /// Decides a [`fail`](crate::Store::fail).
 pub fn fail(stored: Option<&StoredRecord>, failure: &ClaimFailure, at: Moment) -> (Held, Change) {
     let until = at.now + failure.retry_after;
-    held(stored, &failure.hold, at, |held| StoredRecord { state: State::Failed, until, ..held.clone() })
+    held(stored, &failure.hold, at, |held| StoredRecord { until, fingerprint: held.fingerprint, ..held.ended(at.now) })
 }
 
 /// Decides a [`renew`](crate::Store::renew).
@@ -217,8 +250,8 @@ pub fn renew(stored: Option<&StoredRecord>, renewal: &Renewal, at: Moment) -> (H
 
 /// Decides a [`forget`](crate::Store::forget).
 pub fn forget(stored: Option<&StoredRecord>, at: Moment) -> (bool, Change) {
-    match live(stored, at.now) {
-        Some(live) => (true, Change::Put(live.ended(at.now))),
+    match stored.filter(|stored| at.now < stored.kept_until()) {
+        Some(kept) => (true, Change::Put(StoredRecord { trail: None, ..kept.ended(at.now) })),
         None => (false, Change::None),
     }
 }
@@ -236,11 +269,14 @@ pub fn look_up(stored: Option<&StoredRecord>, at: Moment) -> Known {
 
 /// Answers an [`inspect`](crate::Inspect::inspect).
 pub fn inspect(stored: Option<&StoredRecord>, at: Moment) -> Option<Inspected> {
-    let live = live(stored, at.now)?;
-    let result = match &live.state {
+    let kept = stored.filter(|stored| at.now < stored.kept_until())?;
+    let until = if at.now < kept.until { kept.until } else { kept.kept_until() };
+    let result = match &kept.state {
         State::Completed { result, .. } => result.clone(),
         State::InProgress { .. } | State::Failed => None,
     };
-    let token = (live.token != 0).then_some(live.token);
-    Some(Inspected::new(live.state(), live.left(at.now), token, live.fingerprint, result))
+    let token = (kept.token != 0).then_some(kept.token);
+    let held_by = kept.trail.as_ref().and_then(|trail| trail.held_by.clone());
+    let inspected = Inspected::new(kept.state(at.now), until.since(at.now), token, kept.fingerprint, result);
+    Some(inspected.held_by(held_by).in_doubt(kept.in_doubt(at.now)))
 }

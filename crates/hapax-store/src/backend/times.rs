@@ -42,11 +42,16 @@ macro_rules! timed {
 
 timed! {
     Mark: check(retention);
-    ClaimRequest: check(lease);
     Completion: check(retention);
     ClaimFailure: check_or_none(retry_after);
     Renewal: check(lease);
     Record: check(retention);
+}
+
+impl Timed for ClaimRequest {
+    fn check(&self) -> Result<(), StoreError> {
+        check("lease", self.lease).and_then(|()| check_or_none("doubt", self.doubt))
+    }
 }
 
 impl Timed for Unmark {}

@@ -199,7 +199,7 @@ mod tests {
 
     fn record(bytes: usize, until: u64) -> StoredRecord {
         let state = State::Completed { attempt: None, result: Some(vec![7; bytes]) };
-        StoredRecord { state, token: 1, fingerprint: None, until: Timestamp::from_millis(until) }
+        StoredRecord { state, token: 1, fingerprint: None, until: Timestamp::from_millis(until), trail: None }
     }
 
     const EACH: u64 = RECORD_BYTES + 6;

@@ -48,7 +48,8 @@ use std::time::Duration;
 ///   above their share lose the ids that have not been asked about for the longest time. The record
 ///   that was completed last is never evicted.
 /// - Tokens also grow over ids that were forgotten, so a holder that comes late changes nothing.
-/// - Nothing survives the process. Several engines of one process may share the store through an
+/// - Nothing survives the process, nor does a claim in doubt its lease: whoever takes it over is
+///   not told. Several engines of one process may share the store through an
 ///   [`Arc`](std::sync::Arc).
 ///
 /// # Errors
@@ -131,8 +132,10 @@ impl BudgetStore {
 
 impl Records {
     /// Keeps a record, or returns an error and changes nothing.
-    fn put(&mut self, key: &RecordKey, stored: StoredRecord, now: Timestamp) -> Result<(), StoreError> {
+    fn put(&mut self, key: &RecordKey, mut stored: StoredRecord, now: Timestamp) -> Result<(), StoreError> {
         if !matches!(stored.state, State::Completed { .. }) {
+            // Claims that have ended leave their room to others.
+            stored.trail.iter_mut().for_each(|trail| trail.doubt = Duration::ZERO);
             // Removes two expired records for each one written, so that expired records never pile
             // up.
             self.active.expire(now, 2);

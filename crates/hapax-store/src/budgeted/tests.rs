@@ -23,13 +23,20 @@ impl World {
     }
 
     fn claim(&self, id: &str) -> Result<Claimed, StoreError> {
-        let claim = ClaimRequest { key: key(id), attempt: 1, lease: HOUR, fingerprint: None };
+        let claim = ClaimRequest {
+            key: key(id),
+            attempt: 1,
+            lease: HOUR,
+            fingerprint: None,
+            held_by: None,
+            doubt: Duration::ZERO,
+        };
         self.runtime.block_on(self.store.claim(&[claim])).unwrap().remove(0)
     }
 
     fn token(&self, id: &str) -> u64 {
         match self.claim(id).unwrap() {
-            Claimed::Claimed { token } => token,
+            Claimed::Claimed { token, .. } => token,
             other => panic!("{id}: {other:?}"),
         }
     }

@@ -103,7 +103,7 @@ async fn so_it_is_with_claims() {
         let options = TieredClaimOptions::new();
         let claim = async |name: &Name| match engine.engine.claim_in_memory(name.clone(), &options) {
             Ok(attempt) => attempt.unwrap(),
-            Err(name) => engine.engine.claim(name, options).await.unwrap(),
+            Err(name) => engine.engine.claim(name, options.clone()).await.unwrap(),
         };
         let Attempt::Claimed(claimed) = claim(&known).await else { panic!("nobody has it") };
         assert!(claimed.complete(None, true).await.is_ok());

@@ -51,7 +51,7 @@ pub use claim::{
 pub use config::{HistoryOptions, TieredBuilder};
 pub use dedup::TieredDedup;
 pub use engine::{
-    Name, NodeStats, OnStoreError, Ownership, Policy, ScopeStats, SideRecord, TieredStats, side_record_key,
+    Name, NodeStats, OnStoreError, Ownership, Policy, ScopeStats, SideRecord, TieredStats, noted_key, side_record_key,
 };
 pub use join_all::join_all;
 #[cfg(feature = "json")]

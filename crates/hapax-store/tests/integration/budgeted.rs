@@ -22,6 +22,10 @@ impl Fixture for Budgeted {
     fn time(&self) -> StoreTime {
         StoreTime::EXACT
     }
+
+    fn keeps_doubt(&self) -> bool {
+        false
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,6 +2,7 @@
 
 use super::ConsumerBuilder;
 use crate::consuming::consumer::Consumer;
+use crate::handling::takeover::OnTakeover;
 use crate::options::OnMismatch;
 use crate::shared::Shared;
 use crate::source::Partition;
@@ -16,9 +17,9 @@ impl<S: Store, M> ConsumerBuilder<TieredDedup<S>, M> {
     /// then. They belong to this consumer, so a slow one keeps this many from others. If a broker
     /// delivers messages that wait here to other consumers
     /// ([`keeps_received`](crate::Source::keeps_received)), no more are received than handlers are
-    /// free. Default: 1,024.
+    /// free. Default: 1,024, or as many as are handled at a time if that is more.
     pub fn max_unacknowledged(self, messages: usize) -> Self {
-        self.with(|options| options.max_unacknowledged = messages)
+        self.with(|options| options.max_unacknowledged = Some(messages))
     }
 
     /// Sets the largest number of messages that a handler of
@@ -81,6 +82,15 @@ impl<S: Store, M> ConsumerBuilder<TieredDedup<S>, M> {
         self.with(|options| options.on_mismatch = on_mismatch)
     }
 
+    /// Sets the treatment of a message whose effect may be there already, since an earlier claim of
+    /// it is in doubt ([`Delivery::before`](crate::Delivery::before)). Default: it is handled.
+    /// Either way it is [counted](crate::ConsumerStats::taken_over), and the age of the oldest one
+    /// is a metric. (Claims of an exclusive engine are in memory alone, and never in doubt.)
+    pub fn on_takeover(mut self, on_takeover: OnTakeover<M>) -> Self {
+        self.on_takeover = on_takeover;
+        self
+    }
+
     /// Handles messages of the same key one after the other, as they were received, and different
     /// keys side by side. Default: all of them side by side. A message without a key has no order.
     ///
@@ -136,11 +146,11 @@ impl<S: Store, M> ConsumerBuilder<TieredDedup<S>, M> {
     ///
     /// [`ErrorKind::Misconfigured`] names the wrong option.
     pub fn build(self) -> Result<Consumer<S, M>, StoreError> {
-        let ConsumerBuilder { engine, id_of, key_of, content_of, shown, options } = self;
+        let ConsumerBuilder { engine, id_of, key_of, content_of, on_takeover, shown, options } = self;
         options.validate()?;
         let engine = options.scoped(&engine)?;
         let mut shared = Shared::new(engine, id_of, shown, options);
-        (shared.key_of, shared.content_of) = (key_of, content_of);
+        (shared.key_of, shared.content_of, shared.on_takeover) = (key_of, content_of, on_takeover);
         Ok(Consumer { shared })
     }
 }

@@ -182,7 +182,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
 
     /// Returns the number of messages that handlers may have at a time.
     pub(crate) fn capacity(&self) -> usize {
-        self.shared.options.max_in_flight.saturating_mul(self.batches.0)
+        self.shared.options.max_in_flight().saturating_mul(self.batches.0)
     }
 
     /// Returns the engine with the scope of a message's partition.

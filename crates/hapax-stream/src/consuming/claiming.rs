@@ -19,12 +19,19 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             let Some(held) = self.messages.get(ticket) else { continue };
             let tries = held.sent.deliveries.unwrap_or(held.failures.saturating_add(1));
             match attempt {
-                Ok(TieredAttempt::Claimed(claim)) => batch.push((ticket, Some(claim))),
+                Ok(TieredAttempt::Claimed(claim)) => {
+                    if let Some(before) = claim.before() {
+                        self.shared.standing.is_in_doubt(held.whose(ticket), before.begun_at());
+                        self.count_of(ticket, Event::TakenOver);
+                    }
+                    batch.push((ticket, Some(claim)));
+                }
                 Ok(TieredAttempt::Duplicate(_)) => {
+                    self.shared.standing.is_done(held.whose(ticket));
                     self.count_of(ticket, Event::Duplicate);
                     self.done(ticket);
                 }
-                Ok(TieredAttempt::InProgress { lease_left }) => {
+                Ok(TieredAttempt::InProgress { lease_left, .. }) => {
                     self.count_of(ticket, Event::InProgress);
                     let back_off = self.shared.options.back_off(self.acks);
                     let longest = if self.is_kept(ticket) {

@@ -91,11 +91,12 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
     }
 
     fn settled(&mut self, ticket: Ticket, is_verified: bool, completed: Result<(), ClaimError>) {
-        if self.messages.get(ticket).is_none() {
-            return;
-        }
+        let Some(held) = self.messages.get(ticket) else { return };
         match completed {
-            Ok(()) => self.done(ticket),
+            Ok(()) => {
+                self.shared.standing.is_done(held.whose(ticket));
+                self.done(ticket);
+            }
             Err(ClaimError::LostLease(_)) => {
                 self.count_of(ticket, Event::Lost);
                 self.again(ticket, self.back_off(1));

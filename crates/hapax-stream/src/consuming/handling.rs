@@ -61,6 +61,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
             id: held.whose(ticket),
             sent: held.sent,
             token: claim.as_ref().map_or(hapax::Token::from_u64(0), TieredClaim::token),
+            before: claim.as_ref().and_then(TieredClaim::before).cloned(),
             counting,
             random: self.shared.engine.random(),
             kind: held.kind.clone(),

@@ -19,7 +19,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             return;
         }
         let (options, source) = (&self.shared.options, self.source);
-        let mut room = options.max_unacknowledged.saturating_sub(self.messages.len()).min(options.batch);
+        let mut room = options.max_unacknowledged().saturating_sub(self.messages.len()).min(options.batch);
         if !self.keeps_received {
             // Messages that wait here may be delivered to another consumer.
             room = room.min(self.capacity().saturating_sub(self.messages.unhandled()));

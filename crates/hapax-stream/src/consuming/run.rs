@@ -76,6 +76,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
         };
         let terms = Terms {
             handle,
+            on_takeover: shared.on_takeover.clone(),
             max_attempts: options.max_attempts(acks),
             timeout: options.handler_timeout,
             back_off: options.back_off(acks),
@@ -144,6 +145,7 @@ impl<'r, S: Store, Src: Source> Run<'r, S, Src> {
             }
             self.shared.counts.meters.holds(self.messages.len());
             self.shared.counts.meters.stands(&self.shared.health());
+            self.shared.counts.meters.doubts(self.shared.standing.oldest_doubt());
         }
     }
 

@@ -2,7 +2,8 @@
 
 use super::counting::Counting;
 use super::delivery::Delivery;
-use super::handler::{FailureKind, Handle, failure_of};
+use super::handler::{FailureKind, Handle, call, failure_of};
+use super::takeover::{Effect, OnTakeover, Probe};
 use crate::telemetry::counts::Counts;
 use crate::telemetry::event::Event;
 use crate::telemetry::health::Standing;
@@ -11,7 +12,7 @@ use hapax::Token;
 use hapax::seam::random::mix;
 use hapax_store::attempt_count::{AttemptCount, Sent};
 use hapax_store::back_off::BackOff;
-use hapax_store::{SideRecord, StoreError, StoredId, join_all};
+use hapax_store::{Before, SideRecord, StoreError, StoredId, join_all};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -19,6 +20,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 /// The parameters of handling that all messages of a run share.
 pub(crate) struct Terms<M> {
     pub(crate) handle: Handle<M>,
+    pub(crate) on_takeover: OnTakeover<M>,
     pub(crate) max_attempts: u32,
     /// The handler's time-out.
     pub(crate) timeout: Duration,
@@ -38,6 +40,8 @@ pub(crate) struct Task<M> {
     pub(crate) id: StoredId,
     pub(crate) sent: Sent,
     pub(crate) token: Token,
+    /// The first claim of the id that is in doubt.
+    pub(crate) before: Option<Before>,
     pub(crate) counting: Counting,
     /// This message's number for waits, which differ from those of others.
     pub(crate) random: u64,
@@ -96,6 +100,8 @@ impl Drop for Timed<'_> {
 /// which are to blame: nothing has become of these.
 pub(crate) async fn work<M>(terms: &Terms<M>, mut tasks: Vec<&mut Task<M>>) -> Option<String> {
     let is_one = tasks.len() == 1;
+    join_all(tasks.iter_mut().map(|task| task.ask(terms))).await;
+    tasks.retain(|task| !task.has_worked());
     let _alone = join_all(tasks.iter_mut().map(|task| task.begin(terms, is_one))).await;
     tasks.retain(|task| task.progress.attempt.is_some());
     if tasks.is_empty() {
@@ -150,13 +156,37 @@ impl<M> Task<M> {
 
     fn delivery(&self, terms: &Terms<M>) -> Delivery<M> {
         let attempt = self.attempt();
-        let (message, token) = (Arc::clone(&self.message), self.token);
-        Delivery { message, token, attempt, is_last: attempt >= terms.max_attempts }
+        let (message, token, before) = (Arc::clone(&self.message), self.token, self.before.clone());
+        Delivery { message, token, before, attempt, is_last: attempt >= terms.max_attempts }
     }
 
     /// Returns the number of the attempt.
     fn attempt(&self) -> u32 {
         self.progress.attempt.unwrap_or(1)
+    }
+
+    /// Decides what becomes of a message of which an earlier claim is in doubt, before its attempt
+    /// begins.
+    async fn ask(&mut self, terms: &Terms<M>) {
+        if self.before.is_none() || self.progress.attempt.is_some() {
+            return;
+        }
+        let (why, how) = match &terms.on_takeover {
+            OnTakeover::Run => return,
+            OnTakeover::Leave => {
+                ("an earlier claim of it is in doubt: its effect may be there".into(), FailureKind::GaveUp)
+            }
+            OnTakeover::Ask(Probe(ask)) => match call(ask, self.delivery(terms), terms.timeout).await {
+                Ok(Effect::Missing) => return,
+                Ok(Effect::There) => return self.progress.worked = Some(Worked::Handled),
+                Ok(Effect::Unknown) => {
+                    ("the probe cannot tell whether its effect is there".into(), FailureKind::Later(None))
+                }
+                Err((why, _)) => (format!("the probe for its effect: {why}"), FailureKind::Later(None)),
+            },
+        };
+        self.fails(why, how, terms);
+        self.count_failure(terms).await;
     }
 
     /// Begins an attempt, once its number is known, and the store knows that it has begun. It does

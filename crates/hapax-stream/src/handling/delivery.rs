@@ -2,6 +2,7 @@
 
 use hapax::Token;
 use hapax_message::Described;
+use hapax_store::Before;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 pub struct Delivery<M> {
     pub(crate) message: Arc<M>,
     pub(crate) token: Token,
+    pub(crate) before: Option<Before>,
     pub(crate) attempt: u32,
     pub(crate) is_last: bool,
 }
@@ -27,6 +29,14 @@ impl<M> Delivery<M> {
     /// the message has no id.
     pub fn token(&self) -> Token {
         self.token
+    }
+
+    /// Returns the first claim of this message whose lease has expired, if none was completed
+    /// since: its handler may have had its effect, and its process died before it said so. See
+    /// [`TieredClaim::before`](hapax_store::TieredClaim::before), and
+    /// [`on_takeover`](crate::ConsumerBuilder::on_takeover) for what a consumer does about it.
+    pub fn before(&self) -> Option<&Before> {
+        self.before.as_ref()
     }
 
     /// Returns the number of this attempt, from one: one more than the number of earlier attempts

@@ -75,7 +75,7 @@ pub(crate) async fn attempts<M: Send + Sync + 'static, K: Memory>(
         let attempt = failures.saturating_add(1);
         let mut is_last = attempt >= max_attempts;
         let message = Arc::clone(&held.message);
-        let delivery = Delivery { message, token: consumer.engine.memory.token(), attempt, is_last };
+        let delivery = Delivery { message, token: consumer.engine.memory.token(), before: None, attempt, is_last };
         let since = Instant::now();
         let handled = call(handler, delivery, options.handler_timeout).await;
         counts.of(held.kind.as_deref()).handled(since.elapsed());

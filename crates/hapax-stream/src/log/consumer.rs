@@ -11,7 +11,7 @@ use crate::telemetry::health::Health;
 use hapax::Dedup;
 use std::fmt;
 
-/// A consumer of a log that can be read again: it marks messages at sight, handles those that are
+/// A consumer of a log that can be read again: it marks messages on sight, handles those that are
 /// new, takes a [checkpoint](hapax::JournalHandle::checkpoint), and acknowledges. It takes no claim
 /// and no store: the engine is this consumer's alone, with a journal of its own that has
 /// [checkpoints](hapax::JournalOptions::checkpoints).

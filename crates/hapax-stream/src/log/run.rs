@@ -348,14 +348,14 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
                         Poll::Ready(Err(error)) => return Poll::Ready(Err(ConsumerError::Source(error))),
                     }
                 }
-                if waiting.is_empty() || running.len() >= options.max_in_flight {
+                if waiting.is_empty() || running.len() >= options.max_in_flight() {
                     return if running.is_empty() { Poll::Ready(Ok(())) } else { Poll::Pending };
                 }
                 // Nothing begins while another may have the memory.
                 if self.gate.poll(cx).map_err(ConsumerError::of_memory)?.is_pending() {
                     return Poll::Pending;
                 }
-                let room = options.max_in_flight - running.len();
+                let room = options.max_in_flight() - running.len();
                 running.extend(waiting.drain(..room.min(waiting.len())));
             }
         });

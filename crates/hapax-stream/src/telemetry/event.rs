@@ -6,7 +6,8 @@ hapax::counted! {
     pub(crate) Event in Events {
         /// Messages received, repetitions included.
         received: Received,
-        /// Handlers that ended well.
+        /// Handlers that ended well, and messages whose effect a
+        /// [probe](crate::OnTakeover::ask) has found.
         handled: Handled,
         /// Messages whose id was done already.
         duplicate: Duplicate,
@@ -31,6 +32,8 @@ hapax::counted! {
         /// Messages whose id is that of another one, by their
         /// [fingerprints](crate::ConsumerBuilder::fingerprint_by).
         mismatch: Mismatch,
+        /// Claims of messages of which an earlier claim is [in doubt](crate::Delivery::before).
+        taken_over: TakenOver,
         /// Claims that were refused: too many in flight.
         refused: Refused,
         /// Claims, completions and flushes that the store could not do.

@@ -2,13 +2,22 @@
 //! one error after another.
 
 use super::outage::Outage;
+use hapax::Timestamp;
+use hapax_store::StoredId;
 use hapax_store::sync::{Mutex, MutexGuard, lock};
-use std::time::Duration;
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// The time without progress, with errors, after which a consumer is stalled.
 pub(crate) const STALLED: Duration = Duration::from_secs(60);
+
+/// The most claims in doubt that are remembered: further ones are not among the oldest.
+const DOUBTS_MAX: usize = 1_024;
+/// The time for which one is remembered that is not met again: its message may have gone to another
+/// instance. It is longer than the longest delay by default.
+const DOUBT_IS_RECENT: Duration = Duration::from_secs(900);
 
 /// The state of a consumer: [`Consumer::health`](crate::Consumer::health).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +47,8 @@ pub(crate) struct Standing {
     pub(crate) paused: watch::Sender<bool>,
     outage: Mutex<Outage>,
     errors: Mutex<Option<Errors>>,
+    /// The claims in doubt that were met: when each was begun, and met last.
+    doubts: Mutex<HashMap<StoredId, (Timestamp, Instant)>>,
 }
 
 /// The errors since something was acknowledged.
@@ -49,11 +60,36 @@ struct Errors {
 
 impl Standing {
     pub(crate) fn new() -> Self {
-        Standing { paused: watch::Sender::new(false), outage: Mutex::default(), errors: Mutex::default() }
+        let paused = watch::Sender::new(false);
+        Standing { paused, outage: Mutex::default(), errors: Mutex::default(), doubts: Mutex::default() }
     }
 
     pub(crate) fn outage(&self) -> MutexGuard<'_, Outage> {
         lock(&self.outage)
+    }
+
+    /// Notes that a claim of this id is in doubt.
+    pub(crate) fn is_in_doubt(&self, id: StoredId, begun_at: Timestamp) {
+        let mut doubts = lock(&self.doubts);
+        if doubts.len() < DOUBTS_MAX || doubts.contains_key(&id) {
+            doubts.insert(id, (begun_at, Instant::now()));
+        }
+    }
+
+    /// Notes that this id is done.
+    pub(crate) fn is_done(&self, id: StoredId) {
+        lock(&self.doubts).remove(&id);
+    }
+
+    /// Returns the age of the oldest claim in doubt that was met lately, and is not done.
+    pub(crate) fn oldest_doubt(&self) -> Duration {
+        let mut doubts = lock(&self.doubts);
+        if doubts.is_empty() {
+            return Duration::ZERO;
+        }
+        doubts.retain(|_, (_, met)| met.elapsed() < DOUBT_IS_RECENT);
+        let begun = doubts.values().map(|(begun_at, _)| *begun_at).min();
+        begun.map_or(Duration::ZERO, |begun| Timestamp::from(SystemTime::now()).since(begun))
     }
 
     /// Notes that something was acknowledged.

@@ -17,6 +17,7 @@ const HELD: &str = "hapax_consumer_held_messages";
 const PAUSED: &str = "hapax_consumer_paused";
 const OUTAGE: &str = "hapax_consumer_outage_seconds";
 const STALLED: &str = "hapax_consumer_stalled_seconds";
+const IN_DOUBT: &str = "hapax_consumer_in_doubt_seconds";
 
 /// Metrics of the consumers of one name.
 pub(crate) struct ConsumerMeters {
@@ -26,6 +27,7 @@ pub(crate) struct ConsumerMeters {
     paused: Gauge,
     outage: Gauge,
     stalled: Gauge,
+    in_doubt: Gauge,
     /// Locked while a window is read, perhaps by a thread.
     reading: Arc<Mutex<()>>,
 }
@@ -44,6 +46,7 @@ impl ConsumerMeters {
         metrics::describe_gauge!(PAUSED, Unit::Count, "one while the consumer is paused");
         metrics::describe_gauge!(OUTAGE, Unit::Seconds, "since when different messages fail one after another");
         metrics::describe_gauge!(STALLED, Unit::Seconds, "since when there is nothing but errors, after a minute");
+        metrics::describe_gauge!(IN_DOUBT, Unit::Seconds, "since when the oldest claim that was met is in doubt");
         let gauge = |name: &'static str| gauge!(name, "consumer" => consumer.to_owned());
         ConsumerMeters {
             consumer: consumer.to_owned(),
@@ -52,6 +55,7 @@ impl ConsumerMeters {
             paused: gauge(PAUSED),
             outage: gauge(OUTAGE),
             stalled: gauge(STALLED),
+            in_doubt: gauge(IN_DOUBT),
             reading: Arc::default(),
         }
     }
@@ -81,6 +85,10 @@ impl ConsumerMeters {
         self.paused.set(paused);
         self.outage.set(outage);
         self.stalled.set(stalled);
+    }
+
+    pub(crate) fn doubts(&self, oldest: Duration) {
+        self.in_doubt.set(oldest.as_secs_f64());
     }
 
     /// Shows the memory of an engine under the consumer's name, again and again.

@@ -42,6 +42,12 @@ pub trait Fixture: Sync {
         RESULT_BYTES
     }
 
+    /// Returns true if the store keeps claims in doubt after their leases, as a [`Store`] does
+    /// unless its documentation says otherwise. Default: true.
+    fn keeps_doubt(&self) -> bool {
+        true
+    }
+
     /// Returns true if each id takes a request of its own, to a server that answers one after the
     /// other: then large batches overlap in one round rather than in ten. Default: false.
     fn is_slow(&self) -> bool {
@@ -60,6 +66,7 @@ pub(super) trait AnyFixture: Sync {
     fn expires_by_record(&self) -> bool;
     fn result_bytes_max(&self) -> usize;
     fn is_slow(&self) -> bool;
+    fn keeps_doubt(&self) -> bool;
 }
 
 impl<F: Fixture> AnyFixture for F {
@@ -85,6 +92,10 @@ impl<F: Fixture> AnyFixture for F {
 
     fn is_slow(&self) -> bool {
         Fixture::is_slow(self)
+    }
+
+    fn keeps_doubt(&self) -> bool {
+        Fixture::keeps_doubt(self)
     }
 }
 
@@ -207,7 +218,8 @@ impl Case {
     }
 
     pub(super) fn claim_of(&self, id: impl AsRef<[u8]>, attempt: u64) -> ClaimRequest {
-        ClaimRequest { key: self.key(id), attempt: self.first_attempt + attempt, lease: LEASE, fingerprint: None }
+        let (attempt, doubt) = (self.first_attempt + attempt, Duration::ZERO);
+        ClaimRequest { key: self.key(id), attempt, lease: LEASE, fingerprint: None, held_by: None, doubt }
     }
 
     pub(super) fn hold(&self, id: impl AsRef<[u8]>, token: u64) -> Hold {
@@ -335,7 +347,7 @@ impl Case {
 
     pub(super) fn is_claimed(&self, claimed: Claimed) -> Checked<u64> {
         match claimed {
-            Claimed::Claimed { token } => Ok(token),
+            Claimed::Claimed { token, .. } => Ok(token),
             other => Err(Wrong::new(self.asked(), "a claim, as the id is free", other)),
         }
     }
@@ -343,7 +355,7 @@ impl Case {
     /// Checks the answer to a claim of an id in progress, and about how long it remains so.
     pub(super) fn is_in_progress(&self, claimed: Claimed, expected: Duration) -> Checked {
         match claimed {
-            Claimed::InProgress { lease_left } => about(&self.asked(), lease_left, expected, self.slack),
+            Claimed::InProgress { lease_left, .. } => about(&self.asked(), lease_left, expected, self.slack),
             other => Err(Wrong::new(self.asked(), "InProgress", other)),
         }
     }

@@ -36,6 +36,7 @@
 //! ```
 
 mod claims;
+mod doubt;
 mod faulty;
 mod fixture;
 mod marks;
@@ -79,6 +80,7 @@ async fn verify(bench: &Bench<'_>) -> Checked {
     times::verify(bench).await?;
     tokens::verify(bench).await?;
     claims::verify(bench).await?;
+    doubt::verify(bench).await?;
     records::verify(bench).await?;
     together::verify(bench).await
 }

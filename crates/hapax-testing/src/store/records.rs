@@ -10,6 +10,7 @@ pub(super) async fn verify(bench: &Bench<'_>) -> Checked {
     a_record_replaces_the_whole_of_what_was_there(bench).await?;
     looking_changes_nothing(bench).await?;
     what_is_forgotten_is_fresh(bench).await?;
+    what_is_put_aside_is_noted_and_not_done(bench).await?;
     expiry_is_bounded_and_removes_what_is_over(bench).await?;
     a_scan_finds_what_is_done(bench).await
 }
@@ -90,6 +91,24 @@ async fn what_is_forgotten_is_fresh(bench: &Bench<'_>) -> Checked {
     case.is(case.forget("b").await?, true)?;
     case.is(case.complete("b", token).await?, Held::Lost)?;
     case.token("b", 4).await.map(|_| ())
+}
+
+/// A consumer that puts a message aside writes a note beside its id, and gives the id free.
+async fn what_is_put_aside_is_noted_and_not_done(bench: &Bench<'_>) -> Checked {
+    // (A short name: of a long scope a note has a digest.)
+    let case = bench.case("a note is not its id").await;
+    let token = case.token("a", 1).await?;
+    let note = Record { key: side_record_key(&case.key("a")), ..case.record_of("a", Some(b"put aside")) };
+    case.record_as(note.clone()).await?;
+    case.is(case.release("a", token).await?, Held::Done)?;
+    case.is(case.look_up("a").await?, Known::Unknown)?;
+    let noted = case.one("look-up of the note", case.store.look_up(std::slice::from_ref(&note.key)).await)?;
+    case.is(case.is_completed(noted)?.result, note.result)?;
+    // It was sent anew, and is done: another thing than the note, which is forgotten by itself.
+    let token = case.token("a", 2).await?;
+    case.is(case.complete("a", token).await?, Held::Done)?;
+    case.is(case.one("forget of the note", case.store.forget(&[note.key]).await)?, true)?;
+    case.is_duplicate(case.claim("a", 3).await?).map(drop)
 }
 
 async fn expiry_is_bounded_and_removes_what_is_over(bench: &Bench<'_>) -> Checked {

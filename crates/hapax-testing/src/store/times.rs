@@ -20,7 +20,7 @@ const FAILED: Duration = Duration::from_secs(600);
 /// Checks by each request that answers so that an id is in progress, for this long.
 async fn is_in_progress(bench: &Bench<'_>, case: &Case, id: &str, attempt: u64, left: Duration) -> Checked {
     match case.claim(id, attempt).await? {
-        Claimed::InProgress { lease_left } => bench.is_left(&case.asked(), lease_left, left)?,
+        Claimed::InProgress { lease_left, .. } => bench.is_left(&case.asked(), lease_left, left)?,
         other => case.ensure(false, "InProgress", other)?,
     }
     match case.mark(id, attempt).await? {

@@ -80,7 +80,7 @@ async fn one_of_many_takes_over(bench: &Bench<'_>) -> Checked {
             racers.spawn(async move {
                 start.wait().await;
                 Ok(match case.claim(&id, attempt).await? {
-                    Claimed::Claimed { token } => vec![token],
+                    Claimed::Claimed { token, .. } => vec![token],
                     _ => vec![],
                 })
             });
@@ -108,7 +108,7 @@ async fn a_hundred_ids_sent_ten_times_are_handled_a_hundred_times(bench: &Bench<
                 let (id, attempt) = (format!("{}", (i + consumer * 7) % 100), (consumer * 1_000_000) as u64);
                 for retry in 0.. {
                     match case.claim(&id, attempt + (i * 1_000) as u64 + retry).await? {
-                        Claimed::Claimed { token } => {
+                        Claimed::Claimed { token, .. } => {
                             handled.fetch_add(1, Ordering::Relaxed);
                             case.is(case.complete(&id, token).await?, Held::Done)?;
                             break;
@@ -150,7 +150,7 @@ async fn claim_and_complete(case: &Case, caller: u64, round: u64) -> Checked<usi
     let claims: Vec<_> = (0..256).map(|i| case.claim_of(format!("{round} {}", id(i)), attempt(i))).collect();
     let claimed = case.all("claims of 256 ids among others", case.store.claim(&claims).await)?;
     let held = claims.iter().zip(&claimed).filter_map(|(claim, claimed)| match claimed {
-        Claimed::Claimed { token } => {
+        Claimed::Claimed { token, .. } => {
             let hold = Hold { key: claim.key.clone(), token: *token };
             Some(Completion { hold, retention: RETENTION, result: None })
         }

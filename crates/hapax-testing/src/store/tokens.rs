@@ -90,7 +90,7 @@ async fn ends(bench: &Bench<'_>, case: &Case, end: End, token: u64, lease: Durat
 }
 
 /// Removes everything that is over.
-async fn clean_up(case: &Case) -> Checked {
+pub(super) async fn clean_up(case: &Case) -> Checked {
     for _ in 0..10_000 {
         if !case.one("expire", case.store.expire(1_000).await.map(|expired| vec![Ok(expired)]))?.more {
             return Ok(());

@@ -8,8 +8,8 @@ mod verify_moka;
 use hapax_testing::{Report, Violation};
 use std::time::Instant;
 
-/// The number of runs of a subject that is wrong: its race shows in almost each, but for those in
-/// which others leave this process a part of one processor.
+/// The number of runs of a subject that is wrong: its race shows in almost each, except for those
+/// in which others leave this process a part of one processor.
 const RUNS: u64 = 200;
 
 fn passes(subject: &str, verify: impl Fn() -> Result<Report, Box<Violation>>) {

@@ -108,10 +108,17 @@ async fn write(store: &impl Store, first: u64) {
                 store.record(&ids.iter().map(record).collect::<Vec<_>>()).await.unwrap();
             }
             _ => {
-                let claim = |id| ClaimRequest { key: key(id), attempt: n, lease: DAY, fingerprint: None };
+                let claim = |id| ClaimRequest {
+                    key: key(id),
+                    attempt: n,
+                    lease: DAY,
+                    fingerprint: None,
+                    held_by: None,
+                    doubt: Duration::ZERO,
+                };
                 let claimed = store.claim(&ids.iter().map(claim).collect::<Vec<_>>()).await.unwrap();
                 let complete = |(id, claimed): (&String, _)| match claimed {
-                    Ok(Claimed::Claimed { token }) => {
+                    Ok(Claimed::Claimed { token, .. }) => {
                         Completion { hold: Hold { key: key(id), token }, retention: DAY, result: None }
                     }
                     other => panic!("{id}: {other:?}"),

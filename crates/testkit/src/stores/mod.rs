@@ -57,8 +57,11 @@ pub async fn expire_all(store: &impl Store) -> u64 {
 
 pub async fn claim(store: &impl Store, id: &str) -> u64 {
     let Mark { key, attempt, .. } = mark_of(id, DAY); // a new attempt
-    match one(store.claim(&[ClaimRequest { key, attempt, lease: LEASE, fingerprint: None }]).await) {
-        Claimed::Claimed { token } => token,
+    match one(store
+        .claim(&[ClaimRequest { key, attempt, lease: LEASE, fingerprint: None, held_by: None, doubt: Duration::ZERO }])
+        .await)
+    {
+        Claimed::Claimed { token, .. } => token,
         other => panic!("{id} can be had, but a claim says {other:?}"),
     }
 }

@@ -13,7 +13,7 @@ use hapax_store::{InMemoryStore, Marked, Scope, TieredDedup};
 use hapax_stream::{Consumer, Delivery};
 use rusqlite::{Connection, TransactionBehavior};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -40,7 +40,7 @@ impl Books {
     pub fn book(&self, payment: &[u8]) -> Result<(), Failed> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let now = Timestamp::default() + UNIX_EPOCH.elapsed()?;
+        let now = Timestamp::from(SystemTime::now());
         if self.ids.mark(&transaction, &self.scope, payment, RETENTION, now)? == Marked::Fresh {
             transaction.execute("INSERT INTO bookings VALUES (?1)", [std::str::from_utf8(payment)?])?;
         }

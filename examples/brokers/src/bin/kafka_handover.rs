@@ -1,4 +1,4 @@
-//! Orders from a Kafka topic, marked at sight, by several consumers. The memory of each partition
+//! Orders from a Kafka topic, marked on sight, by several consumers. The memory of each partition
 //! follows it to its next consumer, through an object store: an order that comes again after a
 //! rebalance is known.
 //!

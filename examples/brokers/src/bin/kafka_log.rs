@@ -1,4 +1,4 @@
-//! Clicks from a Kafka topic, marked at sight, with a checkpoint behind each batch: no claim, no
+//! Clicks from a Kafka topic, marked on sight, with a checkpoint behind each batch: no claim, no
 //! store. A click is counted again only if the process died between its effect and the checkpoint.
 //!
 //! `cargo run --bin kafka_log 127.0.0.1:9092 clicks 6000 journal ledger.txt`; 6 s is the shortest

@@ -40,11 +40,11 @@ impl Cache {
         let key = prompt::key(hidden, &request).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
         let (wanted, deadline) = (TieredClaimOptions::new().wants_result(), Instant::now() + PATIENCE);
         loop {
-            match self.answers.claim_with(key, wanted).await.map_err(unavailable)? {
+            match self.answers.claim_with(key, wanted.clone()).await.map_err(unavailable)? {
                 TieredAttempt::Claimed(claim) => return self.ask(claim, caller, request).await,
                 TieredAttempt::Duplicate(done) => return done.result.ok_or_else(|| unavailable("no answer was kept")),
                 // Another caller is asking: one call is enough.
-                TieredAttempt::InProgress { lease_left } if Instant::now() < deadline => {
+                TieredAttempt::InProgress { lease_left, .. } if Instant::now() < deadline => {
                     sleep(lease_left.min(Duration::from_millis(25))).await;
                 }
                 other => return Err(unavailable(format!("{other:?}"))),

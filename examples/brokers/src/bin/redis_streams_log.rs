@@ -1,4 +1,4 @@
-//! Clicks from a Redis stream, marked at sight, with a checkpoint behind each batch: no claim, and
+//! Clicks from a Redis stream, marked on sight, with a checkpoint behind each batch: no claim, and
 //! no ids in Redis. A click is counted again only if the process died between its effect and the
 //! checkpoint.
 //!

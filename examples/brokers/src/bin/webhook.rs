@@ -54,7 +54,7 @@ impl Receiver {
             }
             TieredAttempt::Duplicate(_) => Ok(StatusCode::OK),
             // The answer is not 2xx: the other handler may fail, and then this delivery is needed.
-            TieredAttempt::InProgress { lease_left } => Err(try_again(&"this event is being handled", lease_left)),
+            TieredAttempt::InProgress { lease_left, .. } => Err(try_again(&"this event is being handled", lease_left)),
             other => Err(try_again(&format!("{other:?}"), LEASE)),
         }
     }

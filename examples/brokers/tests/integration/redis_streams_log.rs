@@ -1,4 +1,4 @@
-//! A consumer that marks at sight is killed, and killed while it has the whole stream; every entry
+//! A consumer that marks on sight is killed, and killed while it has the whole stream; every entry
 //! has its effect, and few have two.
 
 use crate::directory::Directory;

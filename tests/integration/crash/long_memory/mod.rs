@@ -113,10 +113,14 @@ fn kill(name: &str, random: &mut Random, kills: u32, flaw: Flaw) -> Result<Sums,
     Ok(sums)
 }
 
-/// Returns a directory in memory, where there is one: a kill takes nothing of it.
+/// Returns a directory in memory, where there is one that we may use: a kill takes nothing of it.
 fn in_memory() -> PathBuf {
     let shared = PathBuf::from("/dev/shm");
-    if shared.is_dir() { shared } else { std::env::temp_dir().join("hapax-long-memory") }
+    let probe = shared.join(format!("hapax-probe-{}", std::process::id()));
+    match std::fs::create_dir(&probe).and_then(|()| std::fs::remove_dir(&probe)) {
+        Ok(()) => shared,
+        Err(_) => std::env::temp_dir().join("hapax-long-memory"),
+    }
 }
 
 /// A directory of a test's own.

@@ -20,7 +20,7 @@ pub fn html(report: &Report) -> String {
     said.warnings.iter().for_each(|text| add(format!("<p><strong>{}</strong></p>\n", Text(text))));
     said.sentences.iter().for_each(|text| add(format!("<p>{}</p>\n", Text(text))));
     for picture in pictures(report) {
-        add(format!("<figure><figcaption>{}</figcaption>\n{}</figure>\n", Text(&picture.title), picture.svg()));
+        add(format!("<figure>{}</figure>\n", picture.svg()));
     }
     said.tables.iter().for_each(|it| add(table(it)));
     add("<dl>\n".into());

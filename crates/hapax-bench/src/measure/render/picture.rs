@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 
 const WIDTH: f64 = 760.0;
 const ROW: f64 = 24.0;
+/// The height of the title, the setting and the legend.
+const HEAD: f64 = 64.0;
 /// The widths of a letter, and of the figures next to the marks.
 const LETTER: f64 = 7.0;
 const FIGURES: f64 = 190.0;
@@ -17,7 +19,11 @@ pub struct Picture {
     /// A name for a file.
     pub name: &'static str,
     /// The quantity that it shows.
-    pub title: String,
+    title: &'static str,
+    /// The setting in which that was measured.
+    setting: String,
+    /// Words for the hollow mark, the filled one, and the bar.
+    legend: [&'static str; 3],
     /// Names, whether they are ours, and values: of the hollow mark, the filled one, and the end.
     rows: Vec<(String, bool, [Option<f64>; 3])>,
     print: fn(f64) -> String,
@@ -40,18 +46,28 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
             let mark = if row.setting.ahead { 2 } else { usize::from(row.setting.batch > 1) };
             rows[i].2[mark] = speed;
         }
-        let what = "Ids a second, one at a time (hollow), in batches (filled), read ahead (bar)";
-        let title = format!("{what}: {}", words::setting(&main.setting));
-        Picture { name: "throughput", title, rows, print: number }
+        Picture {
+            name: "throughput",
+            title: "Ids a second",
+            setting: words::setting(&main.setting),
+            legend: ["one at a time", "in batches", "read ahead"],
+            rows,
+            print: |ids| number(ids) + "/s",
+        }
     });
     let latency = paced.map(|paced| {
         let row = |row: &&Row| {
             let of = |of| row.latency(of).map(|spread| spread.median);
             (words::name(row), row.is_ours(), [of(|it| it.p50), of(|it| it.p99_9), of(|it| it.longest)])
         };
-        let what = "From half of the ids (hollow) over 99.9 % (filled) to the longest";
-        let title = format!("{what}: {}", words::setting(&paced.setting));
-        Picture { name: "latency", title, rows: paced.rows.iter().map(row).collect(), print: time }
+        Picture {
+            name: "latency",
+            title: "Latency of an id, from when it is due",
+            setting: words::setting(&paced.setting),
+            legend: ["half of the ids", "99.9 %", "the longest"],
+            rows: paced.rows.iter().map(row).collect(),
+            print: time,
+        }
     });
     let has_marks = |picture: &Picture| picture.rows.iter().any(|row| logs(&row.2).iter().any(Option::is_some));
     throughput.into_iter().chain(latency).filter(has_marks).collect()
@@ -63,6 +79,25 @@ fn logs(values: &[Option<f64>; 3]) -> [Option<f64>; 3] {
 }
 
 impl Picture {
+    /// Draws the title, the setting, and a legend of the marks that there are.
+    fn head(&self) -> String {
+        let [title, setting] = [Text(self.title), Text(&self.setting)];
+        let mut head = format!(r#"<text class="name title" y="17">{title}</text><text y="35">{setting}</text>"#);
+        let mut x = 6.0;
+        for (mark, words) in self.legend.iter().enumerate() {
+            if self.rows.iter().all(|row| row.2[mark].is_none()) {
+                continue;
+            }
+            head += &match mark {
+                2 => format!(r#"<line x1="{x}" x2="{x}" y1="46" y2="58"/>"#),
+                _ => format!(r#"<circle class="{}" cx="{x}" cy="52" r="4.5"/>"#, ["hollow", "filled"][mark]),
+            };
+            head += &format!(r#"<text x="{}" y="56">{words}</text>"#, x + 10.0);
+            x += words.len() as f64 * LETTER + 24.0;
+        }
+        format!(r#"<g class="head other">{head}</g>"#)
+    }
+
     /// Draws it as an SVG that needs no other file, and says in words what it shows.
     pub fn svg(&self) -> String {
         let all = || self.rows.iter().flat_map(|row| logs(&row.2)).flatten();
@@ -72,22 +107,24 @@ impl Picture {
         let left = (longest as f64 * LETTER + 14.0).min(WIDTH / 2.0);
         let width = WIDTH - left - FIGURES;
         let x = |log: f64| left + width * (log - low) / (high - low);
-        let height = (self.rows.len() + 1) as f64 * ROW + 8.0;
+        let height = HEAD + (self.rows.len() + 1) as f64 * ROW + 8.0;
         let mut svg = format!(
-            r#"<svg xmlns="http://www.w3.org/2000/svg" class="marks" role="img" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"><title>{}</title><style>{}</style>"#,
-            Text(&self.title),
-            include_str!("marks.css")
+            r#"<svg xmlns="http://www.w3.org/2000/svg" class="marks" role="img" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"><title>{}: {}</title><style>{}</style>{}"#,
+            Text(self.title),
+            Text(&self.setting),
+            include_str!("marks.css"),
+            self.head()
         );
         let mut add = |markup: std::fmt::Arguments| _ = svg.write_fmt(markup); // a string takes everything
         let step = ((high - low) / 5.0).ceil();
         for tick in 0..=((high - low) / step) as i32 {
             let log = low + f64::from(tick) * step;
             let (at, label) = (x(log), (self.print)(10_f64.powf(log)));
-            add(format_args!(r#"<line class="grid" x1="{at:.1}" x2="{at:.1}" y1="{ROW}" y2="{height}"/>"#));
-            add(format_args!(r#"<text x="{at:.1}" y="17" text-anchor="middle">{}</text>"#, Text(&label)));
+            add(format_args!(r#"<line class="grid" x1="{at:.1}" x2="{at:.1}" y1="{}" y2="{height}"/>"#, HEAD + ROW));
+            add(format_args!(r#"<text x="{at:.1}" y="{}" text-anchor="middle">{}</text>"#, HEAD + 17.0, Text(&label)));
         }
         for (i, (name, ours, values)) in self.rows.iter().enumerate() {
-            let (y, places) = ((i as f64 + 1.5) * ROW, logs(values).map(|log| log.map(x)));
+            let (y, places) = (HEAD + (i as f64 + 1.5) * ROW, logs(values).map(|log| log.map(x)));
             let (text, end) = (y + 4.0, left + width + 14.0);
             add(format_args!(r#"<g class="{}">"#, if *ours { "ours" } else { "other" }));
             add(format_args!(r#"<text class="name" y="{text}">{}</text>"#, Text(name)));

@@ -4,8 +4,8 @@ use super::page::{Page, Table};
 use crate::measure::Report;
 use std::fmt::Write as _;
 
-/// The longest name; a longer one is cut.
-const NAME_MAX: usize = 50;
+/// The longest name, twice as long as any of ours in any way of being used; a longer one is cut.
+const NAME_MAX: usize = 120;
 
 /// Returns the whole report as text: which strategy to take, a table for each setting, the fastest
 /// first, then the strategies that were not measured, the machine, and the command.

@@ -75,7 +75,7 @@ fn readme(kept: &Kept) -> String {
         ],
         ["a restart", "forgets", "forgets", "remembers, as set", "remembers with a journal or a store"],
         ["several processes", "no", "no", "yes", "over Redis, PostgreSQL, DynamoDB; SQLite on one machine"],
-        ["values", "yes", "yes", "yes", "no, but for results of claims over a store"],
+        ["values", "yes", "yes", "yes", "no, except results of claims over a store"],
     ];
     let mut figures = figures.to_vec();
     if kept.has_ahead("report") {

@@ -61,7 +61,7 @@ fn figures_are_the_medians_of_the_runs() {
         assert!(page.contains("200 (100–300)") && page.contains("77"), "{page}");
     }
     // 200 ns an id are five million a second.
-    assert!(render::pictures(&report)[0].svg().contains(">5 M<"));
+    assert!(render::pictures(&report)[0].svg().contains(">5 M/s<"));
 }
 
 /// Checks that memory that says nothing about an id is in no table: the difference is too small,
@@ -211,7 +211,17 @@ fn pictures_stay_within_their_frame() {
             assert!(["x", "x1", "x2", "cx"].iter().all(|at| (0.0..=width).contains(&number(node, at))), "{node:?}");
             assert!(["y", "y1", "y2", "cy"].iter().all(|at| (0.0..=height).contains(&number(node, at))), "{node:?}");
         }
-        let rows: Vec<Node> = root.children().filter(|node| node.tag_name().name() == "g").collect();
+        let (heads, rows): (Vec<Node>, Vec<Node>) = root
+            .children()
+            .filter(|node| node.tag_name().name() == "g")
+            .partition(|node| node.attribute("class").is_some_and(|class| class.starts_with("head")));
+        // It stands alone: what is measured, in which setting, and what each mark is.
+        let head: Vec<String> =
+            heads[0].children().filter(|node| node.tag_name().name() == "text").map(text_of).collect();
+        assert!(
+            head.len() > 3 && head[1].contains("live ids") && head[2..].iter().all(|words| !words.is_empty()),
+            "{head:?}"
+        );
         assert!(rows.len() >= 6, "{} rows", rows.len());
         for row in rows {
             let marks = row.children().filter(|node| node.tag_name().name() == "circle").count();

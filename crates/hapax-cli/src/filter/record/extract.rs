@@ -149,10 +149,15 @@ impl Extractor {
     /// Reads a file's header, and finds its columns.
     pub fn read_header(&mut self, line: &[u8]) -> Result<(), String> {
         let columns = self.columns(line)?;
-        for place in self.id.parts_mut().iter_mut().chain(self.time.as_mut().map(|(place, _)| place)) {
+        let of_id = self.id.parts_mut().iter_mut().map(|place| (place, "--json"));
+        for (place, option) in of_id.chain(self.time.as_mut().map(|(place, _)| (place, "--time-json"))) {
             if let Place::Column { name, number } = place {
                 let found = columns.iter().position(|column| **column == *name.as_bytes());
                 *number = 1 + found.ok_or_else(|| {
+                    if line.trim_ascii_start().starts_with(b"{") {
+                        let pointer = name.replace('~', "~0").replace('/', "~1");
+                        return format!("there is no header: lines are JSON ({option} /{pointer})");
+                    }
                     let hint = with_another_delimiter("one", line, self.dialect, |columns| {
                         columns.iter().any(|column| **column == *name.as_bytes())
                     });

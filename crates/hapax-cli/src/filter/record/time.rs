@@ -1,4 +1,4 @@
-//! Parses times of events. Pure, but for the year of times that have none: the clock says it.
+//! Parses times of events. Pure, except for the year of times that have none: the clock says it.
 
 use super::hints::unit_of;
 use crate::args::TimeFormat;

@@ -4,7 +4,7 @@ use crate::error::CommandError;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Hands on each element of an array as a line: as it is, but for line breaks within it, which
+/// Hands on each element of an array as a line: as it is, except for line breaks within it, which
 /// become spaces. What is not within an element is checked, and dropped; elements are checked by
 /// whoever reads them.
 pub struct Elements<R> {

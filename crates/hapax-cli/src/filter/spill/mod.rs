@@ -98,7 +98,7 @@ pub fn run(job: Job, directory: &Path) -> Result<(), CommandError> {
     let done = stages.run(|next| {
         if let Next::Batch(batch) = next {
             counts.add(batch);
-            progress.update(&counts);
+            progress.first_of_two(&counts);
         }
         asked().map(|()| None)
     });

@@ -6,6 +6,7 @@ use hapax_bench::measure::{Measurement, Report};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use testkit::processes::send;
 
 /// A directory that the command and its processes use for everything.
 struct Folder(Directory);
@@ -126,8 +127,7 @@ fn an_interrupt_keeps_what_is_finished() {
     let mut child = folder.bench(&[&TINY[..], &["--only", "dashmap", "--rounds", "1000"]].concat()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.starts_with("1 of ")), "a line for each case");
-    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(interrupted.success());
+    assert!(send("INT", [child.id().to_string()]));
     let rest: Vec<String> = lines.collect();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
     assert!(rest.last().is_some_and(|line| line.contains("interrupted")), "{rest:?}");
@@ -167,7 +167,7 @@ fn no_server_outlives_the_command_however_that_ends() {
     for (server, strategy) in
         [("redis-server", "Redis SET NX EX, pipelined"), ("postgres", "PostgreSQL INSERT, batched")]
     {
-        for signal in ["-INT", "-KILL"] {
+        for signal in ["INT", "KILL"] {
             let folder = Folder::new(&format!("killed-{server}{signal}"));
             let options = ["--only", strategy, "--live", "2000", "--threads", "1", "--batch", "64", "--rate", "max"];
             let mut child = folder.bench(&[&options[..], &["--rounds", "1000"]].concat()).spawn().unwrap();
@@ -180,7 +180,7 @@ fn no_server_outlives_the_command_however_that_ends() {
                 continue;
             }
             super::until(server, || processes_with(&own).iter().any(|name| name.trim() == server));
-            assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+            assert!(send(signal, [child.id().to_string()]));
             child.wait().unwrap();
             super::until(&format!("no process after {signal}"), || processes_with(&own).is_empty());
         }

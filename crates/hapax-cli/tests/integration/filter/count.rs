@@ -59,7 +59,7 @@ fn more_ids_than_are_counted_have_bounds_and_it_is_said() {
     let ids = || (0..150_000_u64).map(|i| format!("{i}\n"));
     let often = || (0..100).flat_map(|_| (0..50).map(|i| format!("{i}\n")));
     let input: String = ids().chain(often()).chain(ids()).collect();
-    let output = run(filter(&["--count", &file, "--stats=json"]), input.as_bytes());
+    let output = run(filter(&["--count", &file, "--stats", "--format=json"]), input.as_bytes());
     let said = text(&output.stderr);
     assert!(output.status.success() && said.contains("more than 100000 ids were repeated"), "{said}");
     let floor: u64 = said.split("at most ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();

@@ -48,7 +48,7 @@ fn a_named_pipe_is_read_to_its_end() {
 #[test]
 fn ids_that_are_forgotten_early_are_counted_and_the_end_is_another_one() {
     let input: String = (0..100_000).map(|i| format!("{i}\n")).collect();
-    let output = run(filter(&["--max-memory", "64K", "--stats=json"]), input.as_bytes());
+    let output = run(filter(&["--max-memory", "64K", "--stats", "--format=json"]), input.as_bytes());
     assert_eq!(output.stdout, input.as_bytes());
     let errors = String::from_utf8(output.stderr).unwrap();
     let (stats, message) = errors.split_once('\n').unwrap();
@@ -63,7 +63,7 @@ fn ids_that_are_forgotten_early_are_counted_and_the_end_is_another_one() {
 #[test]
 fn a_stream_of_unknown_size_needs_no_capacity() {
     let ids: String = (0..1_500_000).map(|i| format!("{i}\n")).collect();
-    let output = run(filter(&["--stats=json"]), ids.repeat(2).as_bytes());
+    let output = run(filter(&["--stats", "--format=json"]), ids.repeat(2).as_bytes());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && output.stdout == ids.as_bytes(), "{errors}");
     let stats: serde_json::Value = serde_json::from_str(&errors).unwrap();

@@ -85,7 +85,7 @@ fn an_empty_file_and_many_small_ones_are_sampled_like_one() {
         })
         .collect();
     let args: Vec<&str> = std::iter::once(&empty).chain(&files).map(|path| &**path).collect();
-    let output = filter(&[&["--stats=json", "--seed", "1"][..], &args].concat()).output().unwrap();
+    let output = filter(&[&["--stats", "--format=json", "--seed", "1"][..], &args].concat()).output().unwrap();
     let stats = text(&output.stderr);
     assert!(output.status.success() && stats.contains("\"fresh\":1000000,"), "{stats}");
     // Each id comes twice, close together: half of the lines, and the margin.

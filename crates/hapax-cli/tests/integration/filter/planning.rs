@@ -22,14 +22,14 @@ fn blocks() -> (PathBuf, Vec<(u64, String)>) {
 /// Returns the output of `hapax plan` as JSON.
 fn planned(options: &[&str], file: &Path) -> serde_json::Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hapax"));
-    command.args(["plan", "--report", "json"]).args(options).arg("--from").arg(file);
+    command.args(["plan", "--format", "json"]).args(options).arg("--from").arg(file);
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn filtered(options: &[&str], file: &Path) -> serde_json::Value {
-    let output = filter(options).arg("--stats=json").arg(file).output().unwrap();
+    let output = filter(options).args(["--stats", "--format=json"]).arg(file).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     serde_json::from_slice(&output.stderr).unwrap()
 }
@@ -119,7 +119,7 @@ fn printed_command(options: &[&str], file: &Path, directory: &Path) -> (serde_js
     let printed = said.lines().find_map(|line| line.strip_prefix("hapax filter ")).unwrap();
     assert_eq!(plan["plan"]["filter"], printed);
     let mut shell = Command::new("sh");
-    shell.args(["-c", &format!(r#""$0" filter {printed} --stats=json "$1""#), env!("CARGO_BIN_EXE_hapax")]);
+    shell.args(["-c", &format!(r#""$0" filter {printed} --stats --format json "$1""#), env!("CARGO_BIN_EXE_hapax")]);
     let output = shell.arg(file).current_dir(directory).stdin(Stdio::null()).output().unwrap();
     let said = text(&output.stderr);
     assert!(output.status.success(), "{printed}: {said}");

@@ -17,7 +17,7 @@ fn an_event_from_the_year_2200_is_printed_and_moves_no_time() {
     assert_eq!((printed.as_str(), code), ("a 1000\nb 1010\nx 7258118400\na 1101\n", Some(0)));
     assert_eq!(errors.lines().count(), 1, "{errors}");
     assert!(errors.contains("1 events have times") && errors.contains("1 too far ahead, 0 too late"), "{errors}");
-    let (printed, errors, _) = said_of(&times("s", &["--refused", "drop", "--stats=json"]), FUTURE);
+    let (printed, errors, _) = said_of(&times("s", &["--refused", "drop", "--stats", "--format=json"]), FUTURE);
     assert_eq!(printed, "a 1000\nb 1010\na 1101\n");
     let stats: serde_json::Value = serde_json::from_str(errors.lines().nth(1).unwrap()).unwrap();
     assert_eq!((&stats["refused_ahead"], &stats["refused_late"]), (&1.into(), &0.into()));

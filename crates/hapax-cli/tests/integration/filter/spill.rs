@@ -60,12 +60,12 @@ fn lines_are_those_of_a_plain_set_in_their_order() {
         let input: String = ids.iter().map(|id| format!("{id}\n")).collect();
         let expected = first_sightings(ids.iter().map(String::as_str));
         let file = directory.file("in", input.as_bytes());
-        let output = spill.filter(&["--stats=json", &file]).output().unwrap();
+        let output = spill.filter(&["--stats", "--format=json", &file]).output().unwrap();
         assert!(output.status.success() && text(&output.stdout) == expected, "{}", text(&output.stderr));
         let stats = text(&output.stderr);
         assert!(stats.contains(&format!("\"lines\":{lines},")) && stats.contains("\"copied_bytes\":0,"), "{stats}");
         assert_eq!(stats.contains("\"temporary_bytes\":0"), lines < 700_000, "{stats}");
-        let output = run(spill.filter(&["--stats=json"]), input.as_bytes());
+        let output = run(spill.filter(&["--stats", "--format=json"]), input.as_bytes());
         assert!(output.status.success() && text(&output.stdout) == expected, "{}", text(&output.stderr));
         let stats = text(&output.stderr);
         assert!(stats.contains(&format!("\"copied_bytes\":{},", input.len())), "{stats}");

@@ -58,6 +58,11 @@ fn a_journal_is_inspected_in_dates() {
     assert!(said.contains("  times 2023-06-10T23:43:13Z to 2023-06-10T23:43:14.5Z\n"), "{said}");
     let run = said.lines().find(|line| line.ends_with("1 accepted")).unwrap_or_default();
     assert!(run.starts_with("  2023-06-10T23:43:13Z "), "{said}");
+    let output = hapax(&["journal", "inspect", "--runs", "--format", "json", state.0.to_str().unwrap()]);
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let accepted: u64 = said["files"].as_array().unwrap().iter().filter_map(|file| file["accepted"].as_u64()).sum();
+    assert_eq!((accepted, &said["ids_lost"], &said["damaged"]), (2, &0.into(), &serde_json::json!([])), "{said}");
+    assert!(said.to_string().contains(r#"{"at_nanos":1686440593000000000,"ids":1,"what":"accepted"}"#), "{said}");
 }
 
 #[test]

@@ -14,7 +14,8 @@ fn real_traces_get_the_exact_answers() {
             for (refresh, published) in [(false, fresh), (true, fresh_if_refreshed)] {
                 let window = format!("{seconds}s");
                 let time = ["--time-field", "1", "--time-format", format];
-                let mut command = filter(&["--header", "--field", "2", "--window", &window, "--stats=json"]);
+                let mut command =
+                    filter(&["--header", "--field", "2", "--window", &window, "--stats", "--format=json"]);
                 command.args(time).args(refresh.then_some("--refresh-on-duplicate")).arg(&path);
                 let output = command.output().unwrap();
                 assert!(output.status.success());

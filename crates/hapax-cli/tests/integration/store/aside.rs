@@ -1,6 +1,6 @@
 //! Ids that a consumer has put aside.
 
-use super::{Directory, printed, wait};
+use super::{Directory, hapax, printed, wait};
 use hapax_sqlite::SqliteStore;
 use hapax_store::TieredDedup;
 use hapax_stream::{Consumer, Delivery, Source};
@@ -54,16 +54,23 @@ fn what_was_put_aside_is_not_done_and_is_redriven_once() {
     let place = file.to_str().unwrap();
     let run = |command: &str, id: &str| printed(&[command, place, "--scope", "orders", id]);
     let shown = run("get", "poison");
-    assert!(shown.contains("it was put aside, and is handled when it is sent anew"), "{shown}");
-    assert!(!shown.contains("done") && !shown.contains("duplicate"), "{shown}");
-    let shown = printed(&["get", place, "--json", "--scope", "orders", "poison"]);
+    assert!(shown.contains("aside: not done; it was put aside, and is handled when it is sent anew"), "{shown}");
+    assert!(!shown.contains("work done") && !shown.contains("duplicate"), "{shown}");
+    // In lists and counts, too, and not as a record of hapax's own.
+    let listed = printed(&["list", place, "--state", "aside"]);
+    assert!(listed.starts_with("aside ") && listed.ends_with("  poison (scope orders)\n"), "{listed}");
+    let stats = printed(&["stats", place]);
+    assert!(stats.contains("aside               1  orders\ncompleted           1  orders\n"), "{stats}");
+    let refused = hapax(&["forget", place, "--state", "aside", "--yes"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let shown = printed(&["get", place, "--format=json", "--scope", "orders", "poison"]);
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!((&shown["put_aside"], &shown["attempts"]), (&true.into(), &1.into()), "{shown}");
-    assert_ne!(shown["state"], "completed", "{shown}");
+    assert_eq!(shown["state"], "aside", "{shown}");
 
-    assert_eq!(run("redrive", "poison"), "redriven   orders/poison\n");
-    assert_eq!(run("redrive", "poison"), "not aside  orders/poison\n");
+    assert_eq!(run("redrive", "poison"), "redriven   poison (scope orders)\n");
+    assert_eq!(run("redrive", "poison"), "not aside  poison (scope orders)\n");
     assert!(!run("get", "poison").contains("aside"));
-    assert_eq!(run("redrive", "done"), "not aside  orders/done\n");
+    assert_eq!(run("redrive", "done"), "not aside  done (scope orders)\n");
     assert!(run("get", "done").contains("with its work done"), "it stays done");
 }

@@ -60,7 +60,7 @@ fn who_handled_the_events_of_a_subject_is_printed() {
     let mut behind = "0".to_owned();
     let mut ids = Vec::new();
     loop {
-        let page = out(&handled(&["--consumer", "billing", "--limit", "2", "--behind", &behind, "--json"]));
+        let page = out(&handled(&["--consumer", "billing", "--limit", "2", "--behind", &behind, "--format=json"]));
         let page: serde_json::Value = serde_json::from_str(&page).unwrap();
         for event in page["events"].as_array().unwrap() {
             assert_eq!((&event["source"], &event["kept"]), (&"/orders".into(), &false.into()));
@@ -99,7 +99,7 @@ fn who_handled_the_events_of_a_subject_is_printed() {
     let hostile = ["--subject", "order-\u{202e}19"];
     let table = out(&handled(&hostile));
     assert!(table.contains("\\u{2066}away") && table.contains("order-\\u{202e}19  m\\u{202e}3"), "{table}");
-    let json = out(&handled(&[&hostile[..], &["--json"]].concat()));
+    let json = out(&handled(&[&hostile[..], &["--format=json"]].concat()));
     assert!(![&table, &json].iter().any(|text| text.contains(['\u{202e}', '\u{2066}'])), "{table} {json}");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(

@@ -36,9 +36,16 @@ pub(crate) async fn fill(store: &impl Store) {
     let orders = Scope::new("orders").unwrap();
     let key = |id: &[u8]| RecordKey::new(&orders, id);
     let claim = async |id: &[u8], attempt| {
-        let claim = ClaimRequest { key: key(id), attempt, lease: YEARS, fingerprint: None };
+        let claim = ClaimRequest {
+            key: key(id),
+            attempt,
+            lease: YEARS,
+            fingerprint: None,
+            held_by: None,
+            doubt: Duration::ZERO,
+        };
         match store.claim(&[claim]).await.unwrap().remove(0).unwrap() {
-            Claimed::Claimed { token } => Hold { key: key(id), token },
+            Claimed::Claimed { token, .. } => Hold { key: key(id), token },
             other => panic!("{other:?}"),
         }
     };
@@ -88,16 +95,38 @@ fn each_id_that_is_listed_is_found_by_its_text() {
         fill(&FjallStore::open(&directory).await.unwrap()).await;
     });
     for place in [&file, &directory].map(|path| path.to_str().unwrap()) {
-        let listed = printed(&["list", place, "--json"]);
+        let listed = printed(&["list", place, "--format=json"]);
         assert_eq!(listed.lines().count(), 8, "{listed}");
         for line in listed.lines() {
             let listed: serde_json::Value = serde_json::from_str(line).unwrap();
             let (scope, id) = (listed["scope"].as_str().unwrap(), listed["id"].as_str().unwrap());
-            let got = printed(&["get", place, "--json", "--scope", scope, "--", id]);
+            let got = printed(&["get", place, "--format=json", "--scope", scope, "--", id]);
             let got: serde_json::Value = serde_json::from_str(&got).unwrap();
             assert_eq!((&got["id"], &got["state"]), (&listed["id"], &listed["state"]), "{got}");
         }
     }
+}
+
+#[test]
+fn what_is_in_doubt_is_listed_with_its_age_and_holder() {
+    let made = Directory::new("store-doubt");
+    let file = made.0.join("ids.db");
+    wait(async {
+        let store = SqliteStore::open(&file).await.unwrap();
+        fill(&store).await;
+        let (key, held_by) = (RecordKey::new(&Scope::new("mails").unwrap(), "m-17"), Some(HeldBy::of("worker-7")));
+        let lease = Duration::from_millis(1);
+        let claim = ClaimRequest { key, attempt: 1, lease, fingerprint: None, held_by, doubt: YEARS };
+        store.claim(&[claim]).await.unwrap().remove(0).unwrap();
+    });
+    let place = file.to_str().unwrap();
+    let listed = printed(&["list", place, "--in-doubt"]);
+    assert!(listed.starts_with("in-doubt ") && listed.ends_with(" ago by worker-7\n"), "{listed}");
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    let listed = printed(&["list", place, "--in-doubt", "--format=json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!((&listed["id"], &listed["in_doubt"]["held_by"]), (&"m-17".into(), &"worker-7".into()));
+    assert!(printed(&["get", place, "--scope", "mails", "m-17"]).contains("  in doubt     begun "));
 }
 
 #[test]
@@ -109,13 +138,13 @@ fn what_is_forgotten_is_said_and_is_new_to_who_asks_next() {
     let named = printed(&["forget", place, "--scope", "orders", "order-17", "eu/20", "never"]);
     assert_eq!(
         named,
-        "unknown    orders/never\n\
-         forgotten  orders/order-17 (it was marked)\n\
-         forgotten  orders/eu/20 (it was completed)\n"
+        "unknown    never (scope orders)\n\
+         forgotten  order-17 (scope orders) (it was marked)\n\
+         forgotten  eu/20 (scope orders) (it was completed)\n"
     );
     let refused = hapax(&["forget", place, "--scope", "orders", "order-19", "order-18"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("orders/order-18 is claimed"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("order-18 (scope orders) is claimed"));
     assert!(printed(&["get", place, "--scope", "orders", "order-19"]).contains("failed"), "nothing was forgotten");
     printed(&["forget", place, "--scope", "orders", "--yes", "order-18"]);
 
@@ -124,7 +153,7 @@ fn what_is_forgotten_is_said_and_is_new_to_who_asks_next() {
     assert!(String::from_utf8_lossy(&chosen.stderr).contains("would forget 4 records"), "{chosen:?}");
     let all = printed(&["forget", place, "--scope", "orders", "--yes"]);
     assert!(all.ends_with("4 records forgotten\n") && all.lines().count() == 5, "{all}");
-    let left = printed(&["list", place, "--json"]);
+    let left = printed(&["list", place, "--format=json"]);
     assert_eq!(left.lines().count(), 1, "{left}");
     let marked = wait(async {
         let store = SqliteStore::open(&file).await.unwrap();
@@ -188,7 +217,7 @@ fn nothing_steers_a_terminal() {
         store.mark(&[Mark { key, attempt: 1, retention: YEARS }]).await.unwrap();
     });
     let file = file.to_str().unwrap();
-    for options in [vec!["list", file], vec!["list", file, "--json"], vec!["stats", file]] {
+    for options in [vec!["list", file], vec!["list", file, "--format=json"], vec!["stats", file]] {
         let printed = printed(&options);
         assert!(printed.contains("orders") && !printed.contains(['\u{1b}', '\u{202e}', '\u{2066}']), "{printed:?}");
     }

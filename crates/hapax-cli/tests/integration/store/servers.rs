@@ -8,13 +8,13 @@ use testkit::{postgres_server, redis_server};
 /// Checks that a server's records are listed, found, counted and forgotten as those of a file are.
 fn is_shown(place: &str, options: &[&str]) {
     let run = |args: &[&str]| printed(&[&args[..1], &[place], options, &args[1..]].concat());
-    let listed = run(&["list", "--json"]);
+    let listed = run(&["list", "--format=json"]);
     let mut found: Vec<(String, String)> = Vec::new();
     for line in listed.lines() {
         let listed: serde_json::Value = serde_json::from_str(line).unwrap();
         let (scope, id) = (listed["scope"].as_str().unwrap(), listed["id"].as_str().unwrap());
         let got: serde_json::Value =
-            serde_json::from_str(&run(&["get", "--json", "--scope", scope, "--", id])).unwrap();
+            serde_json::from_str(&run(&["get", "--format=json", "--scope", scope, "--", id])).unwrap();
         assert_eq!((&got["id"], &got["state"]), (&listed["id"], &listed["state"]), "{got}");
         found.push((id.to_owned(), listed["state"].as_str().unwrap().to_owned()));
     }
@@ -31,14 +31,15 @@ fn is_shown(place: &str, options: &[&str]) {
     assert!(found.pop().is_some_and(|(id, _)| id.starts_with("sha384:")));
     assert_eq!(found, expected.map(|(id, state)| (id.to_owned(), state.to_owned())));
 
-    let got: serde_json::Value = serde_json::from_str(&run(&["get", "--json", "--scope", "orders", "eu/20"])).unwrap();
+    let got: serde_json::Value =
+        serde_json::from_str(&run(&["get", "--format=json", "--scope", "orders", "eu/20"])).unwrap();
     assert_eq!((&got["result"], &got["result_bytes"]), (&"paid".into(), &4.into()));
     assert!(got["token"].as_u64().is_some_and(|token| token > 1_700_000_000_000_000), "{got}");
-    let stats: serde_json::Value = serde_json::from_str(&run(&["stats", "--json"])).unwrap();
+    let stats: serde_json::Value = serde_json::from_str(&run(&["stats", "--format=json"])).unwrap();
     assert_eq!((&stats["records"], &stats["scopes"][""]["marked"]), (&8.into(), &1.into()));
     let forgotten = run(&["forget", "--scope", "orders", "--state", "marked", "--yes"]);
     assert!(forgotten.ends_with("4 records forgotten\n"), "{forgotten}");
-    assert_eq!(run(&["list", "--json"]).lines().count(), 4);
+    assert_eq!(run(&["list", "--format=json"]).lines().count(), 4);
 }
 
 #[test]
@@ -74,7 +75,7 @@ fn postgres_is_shown() {
     });
     is_shown(&url, &["--namespace", "seen"]);
     assert_eq!(
-        printed(&["list", &words, "--namespace", "seen", "--json"]).lines().count(),
+        printed(&["list", &words, "--namespace", "seen", "--format=json"]).lines().count(),
         4,
         "an address in words is one, too"
     );

@@ -30,7 +30,7 @@ pub async fn store(
         Side::Inbox => Ok(inbox::receive(tx, tables, CONSUMER, message).await? == Seen::First),
         Side::Outbox => {
             let topic = format!("t{}", key.unwrap_or(0) % TOPICS);
-            outbox::enqueue(tx, tables, &topic, message).await.map(|()| true)
+            outbox::enqueue(tx, tables, &topic, message).await.map(|_| true)
         }
     }
 }

@@ -22,7 +22,7 @@ impl Handler for Effects {
         match id {
             "hangs" => tokio::time::sleep(HOUR).await,
             "hangs in the database" => tx.batch_execute("SELECT pg_sleep(3600)").await?,
-            _ => outbox::enqueue(tx, &self.tables, "t", NewMessage::new(id, "")).await?,
+            _ => outbox::enqueue(tx, &self.tables, "t", NewMessage::new(id, "")).await.map(|_| ())?,
         }
         Ok(())
     }

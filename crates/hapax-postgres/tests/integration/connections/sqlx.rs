@@ -139,3 +139,41 @@ fn a_relay_with_a_pool_of_sqlx() {
         assert_eq!(keeps.taken().len(), 3);
     });
 }
+
+#[test]
+fn a_pool_of_sqlx_and_a_client_are_told_the_same() {
+    Place::run(async |place| {
+        let (pool, mut client) = (pool(place.server.port, "postgres", 1).await, place.client().await);
+        let others = Tables::new("public", &format!("{}_x", place.prefix)).unwrap();
+        for _ in 0..2 {
+            others.migrate(&pool).await.unwrap();
+        }
+        others.migrate(&client).await.unwrap();
+        // What fails half-way leaves nothing open on the only connection.
+        place.execute(&client, "CREATE TABLE {p}_y_marks (id text)").await;
+        let error = Tables::new("public", &format!("{}_y", place.prefix)).unwrap().migrate(&pool).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+
+        let tables = &place.tables;
+        for id in ["1", "2"] {
+            assert!(place.receive(&mut client, "c", NewMessage::new(id, "").subject("s")).await.is_first());
+        }
+        let worker = place.worker("c").keep(Keep::Messages);
+        place.handle_all(&client, worker, &Arc::new(GivesUp)).await;
+        let letters = inbox::dead_letters(&pool, tables, Some("c"), 0, 9).await.unwrap();
+        assert_eq!(letters, inbox::dead_letters(&client, tables, Some("c"), 0, 9).await.unwrap());
+        assert_eq!(inbox::requeue(&pool, tables, Letters::These(&letters[..1])).await.unwrap(), 1);
+        assert_eq!(inbox::discard(&pool, tables, Letters::Of(Some("c"))).await.unwrap(), 1);
+        let backlog = inbox::backlog(&pool, tables, None).await.unwrap();
+        assert_eq!((backlog.waiting, backlog.dead), (1, 0));
+        place.handle_all(&client, place.worker("c").keep(Keep::Messages), &Arc::new(Nothing)).await;
+        let query = inbox::HandledQuery::of_subject("s");
+        let handled = inbox::handled(&pool, tables, query).await.unwrap();
+        assert_eq!(handled, inbox::handled(&client, tables, query).await.unwrap());
+        assert_eq!(inbox::requeue_handled(&pool, tables, inbox::Finished::These(&handled)).await.unwrap(), 1);
+
+        let retention = Retention::new(HOUR, HOUR).unwrap();
+        assert!(!retention.expire(&pool, tables).await.unwrap().put_off);
+        assert_eq!(outbox::expire_captured(&pool, tables, HOUR).await.unwrap(), 0);
+    });
+}

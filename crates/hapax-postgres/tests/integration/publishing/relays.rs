@@ -238,3 +238,68 @@ fn whoever_has_lost_a_claim_leaves_it_alone() {
         assert_eq!(place.count(&client, theirs).await, 1);
     });
 }
+
+#[test]
+fn a_unique_id_is_enqueued_once_whichever_of_two_transactions_ends_first_and_however() {
+    Place::run(async |place| {
+        let (mut first, mut second, watcher) = (place.client().await, place.client().await, place.client().await);
+        let message = |id| NewMessage::new(id, "17").key("k").unique();
+        for (commits, id) in [(true, "committed"), (false, "rolled back")] {
+            let mut tx = first.transaction().await.unwrap();
+            let holder = pid(&tx).await;
+            assert!(outbox::enqueue(&mut tx, &place.tables, "orders", message(id)).await.unwrap());
+            let late = async {
+                let mut tx = second.transaction().await.unwrap();
+                let stored = outbox::enqueue(&mut tx, &place.tables, "orders", message(id)).await.unwrap();
+                tx.commit().await.unwrap();
+                stored
+            };
+            let ends = async {
+                until_somebody_waits(&watcher, holder).await;
+                if commits { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
+            };
+            let (stored, ()) = tokio::join!(late, ends);
+            assert_eq!(stored, !commits, "{id}");
+        }
+        assert_eq!(place.count(&watcher, "SELECT count(*) FROM {p}_outbox").await, 2);
+
+        // In a batch; in another topic; again, once it was forgotten.
+        let mut tx = first.transaction().await.unwrap();
+        let plain = NewMessage::new("committed", "again");
+        let batch = [message("committed"), message("new"), plain, message("new")];
+        let stored = outbox::enqueue_batch(&mut tx, &place.tables, "orders", &batch).await.unwrap();
+        assert_eq!(stored, [false, true, true, false]);
+        assert!(outbox::enqueue(&mut tx, &place.tables, "mails", message("new")).await.unwrap());
+        assert_eq!(inbox::forget(&mut tx, &place.tables, "unique/orders", &["new"]).await.unwrap(), 1);
+        assert!(outbox::enqueue(&mut tx, &place.tables, "orders", message("new")).await.unwrap());
+        let error = outbox::capture(&mut tx, &place.tables, "orders", &[message("new")]).await.unwrap_err();
+        assert!(error.to_string().contains("unique"), "{error}");
+        tx.commit().await.unwrap();
+        assert_eq!(place.count(&watcher, "SELECT count(*) FROM {p}_outbox").await, 6);
+    });
+}
+
+#[test]
+fn payloads_are_given_back_byte_for_byte_and_can_be_asked_as_json() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        let payloads: [&[u8]; 6] =
+            [b"{ \"order\": 17, \"order\": 18 }", b"no json", b"\xff", b"", b"\"\\u0000\"", &b"[".repeat(100_000)];
+        let mut tx = client.transaction().await.unwrap();
+        for (n, payload) in payloads.iter().enumerate() {
+            let id = format!("{n}");
+            let seen = inbox::receive(&mut tx, &place.tables, "c", NewMessage::new(&id, payload)).await.unwrap();
+            assert!(seen.is_first());
+        }
+        tx.commit().await.unwrap();
+        let sql =
+            format!("SELECT payload, {p}_json(payload)->>'order' FROM {p}_inbox ORDER BY position", p = place.prefix);
+        let rows = client.query(&sql, &[]).await.unwrap();
+        let read: Vec<(Vec<u8>, Option<String>)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        for (n, (payload, order)) in read.iter().enumerate() {
+            assert_eq!(payload, payloads[n]);
+            assert_eq!(order.as_deref(), (n == 0).then_some("18"), "{n}");
+        }
+        assert_eq!(read.len(), payloads.len());
+    });
+}

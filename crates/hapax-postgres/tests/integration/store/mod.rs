@@ -289,8 +289,10 @@ async fn mark_all(
                 attempt: random.next() >> 1,
                 lease: HOUR,
                 fingerprint: None,
+                held_by: None,
+                doubt: Duration::ZERO,
             };
-            let Claimed::Claimed { token } = all(store.claim(std::slice::from_ref(&claim)).await).remove(0) else {
+            let Claimed::Claimed { token, .. } = all(store.claim(std::slice::from_ref(&claim)).await).remove(0) else {
                 panic!("nobody else claims it")
             };
             let hold = Hold { key: claim.key, token };
@@ -358,6 +360,8 @@ async fn claim_and_end(store: Arc<PostgresStore>, seed: u64) {
                 attempt: random.next() >> 1,
                 lease: Duration::from_millis(2),
                 fingerprint: None,
+                held_by: None,
+                doubt: Duration::ZERO,
             })
             .collect();
         let claimed = all(store.claim(&claims).await);
@@ -365,7 +369,7 @@ async fn claim_and_end(store: Arc<PostgresStore>, seed: u64) {
             .iter()
             .zip(claimed)
             .filter_map(|(key, claimed)| match claimed {
-                Claimed::Claimed { token } => Some(Hold { key: key.clone(), token }),
+                Claimed::Claimed { token, .. } => Some(Hold { key: key.clone(), token }),
                 _ => None,
             })
             .collect();

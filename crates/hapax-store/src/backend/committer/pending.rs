@@ -28,7 +28,7 @@ pub struct Pending {
 
 impl Pending {
     pub fn put(&mut self, key: Vec<u8>, stored: &StoredRecord) {
-        self.puts.push(Put { key, value: codec::encode(stored), until: stored.until });
+        self.puts.push(Put { key, value: codec::encode(stored), until: stored.kept_until() });
     }
 
     /// Returns the last value of a key.
@@ -70,7 +70,7 @@ mod tests {
             let (mut pending, mut model) = (Pending::default(), BTreeMap::new());
             for (key, token, looks) in puts {
                 let until = Timestamp::from_nanos(token.into());
-                let stored = StoredRecord { state: State::Failed, token: token.into(), fingerprint: None, until };
+                let stored = StoredRecord { state: State::Failed, token: token.into(), fingerprint: None, until, trail: None };
                 pending.put(vec![key], &stored);
                 model.insert(vec![key], (codec::encode(&stored), until));
                 if looks {

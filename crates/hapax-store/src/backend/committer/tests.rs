@@ -206,7 +206,13 @@ async fn what_is_kept_and_damaged_is_an_error_of_one_request() {
     fake.0.lock().unwrap().records.insert(mark_of("a", 1).key.to_stored(), b"?".to_vec());
     let answers = store.mark(&[mark_of("a", 1), mark_of("b", 2)]).await.unwrap();
     assert!(matches!(&answers[..], [Err(error), Ok(Marked::Fresh)] if error.kind() == ErrorKind::Corrupt));
-    let stored = StoredRecord { state: State::Failed, token: 7, fingerprint: None, until: Timestamp::from_secs(2_000) };
+    let stored = StoredRecord {
+        state: State::Failed,
+        token: 7,
+        fingerprint: None,
+        until: Timestamp::from_secs(2_000),
+        trail: None,
+    };
     fake.0.lock().unwrap().records.insert(mark_of("a", 1).key.to_stored(), codec::encode(&stored));
     assert!(matches!(mark(&store, "a", 1).await.unwrap(), Marked::InProgress { .. }));
 }

@@ -36,7 +36,7 @@ pub(crate) fn start(
     let mut shown: Vec<(&Arc<Memory>, EngineMetrics)> = Vec::new();
     for (name, PolicyState { memory, .. }) in all.into_iter().map(|(name, policy)| (name, &**policy)) {
         if shown.iter().all(|(other, _)| !Arc::ptr_eq(other, memory)) {
-            shown.push((memory, EngineMetrics::new(name)));
+            shown.push((memory, EngineMetrics::of_memory(name)));
         }
     }
     let memories = shown.into_iter().map(|(memory, metrics)| (Arc::downgrade(memory), metrics)).collect();

@@ -34,10 +34,11 @@ pub(crate) async fn claim(client: &Client, ownership: &Ownership) -> Result<Opti
         }
     };
     let asked_at = Instant::now();
-    let request = ClaimRequest { key: owner_key(), attempt, lease: LEASE, fingerprint: None };
+    let (fingerprint, held_by) = (None, None);
+    let request = ClaimRequest { key: owner_key(), attempt, lease: LEASE, fingerprint, held_by, doubt: Duration::ZERO };
     match only(store.claim(&[request]).await)? {
-        Claimed::Claimed { token } => Ok(Some(OwnerLease::new(token, asked_at))),
-        Claimed::InProgress { lease_left } => Err(conflict(backend, lease_left)),
+        Claimed::Claimed { token, .. } => Ok(Some(OwnerLease::new(token, asked_at))),
+        Claimed::InProgress { lease_left, .. } => Err(conflict(backend, lease_left)),
         other => {
             let wrong = format!("the record of the store's owner is none: a claim says {other:?}");
             Err(StoreError::new(ErrorKind::Corrupt, backend, wrong))

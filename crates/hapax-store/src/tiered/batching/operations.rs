@@ -150,8 +150,9 @@ impl Operation for Claims {
 
     fn for_follower(claimed: Claimed, claim: &ClaimRequest) -> Claimed {
         match claimed {
-            // Its lease is young, and in all likelihood as long.
-            Claimed::Claimed { .. } => Claimed::InProgress { lease_left: claim.lease },
+            // Its lease is young, and in all likelihood as long. Its holder is in this process, and
+            // may have another name than this claim.
+            Claimed::Claimed { .. } => Claimed::InProgress { lease_left: claim.lease, held_by: None },
             other => other,
         }
     }
@@ -165,7 +166,7 @@ impl Operation for Claims {
 
     fn in_progress(claimed: &Claimed) -> Option<Duration> {
         match claimed {
-            Claimed::InProgress { lease_left } => Some(*lease_left),
+            Claimed::InProgress { lease_left, .. } => Some(*lease_left),
             _ => None,
         }
     }
@@ -181,7 +182,7 @@ impl Operation for Claims {
 
     async fn undo(store: &dyn Erased, granted: &[(ClaimRequest, Claimed)]) -> Vec<bool> {
         let hold = |(claim, claimed): &(ClaimRequest, Claimed)| match claimed {
-            Claimed::Claimed { token } => Some(Hold { key: claim.key.clone(), token: *token }),
+            Claimed::Claimed { token, .. } => Some(Hold { key: claim.key.clone(), token: *token }),
             _ => None,
         };
         // If this fails, the lease expires.

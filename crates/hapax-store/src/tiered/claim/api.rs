@@ -244,7 +244,7 @@ impl<S: Store> TieredDedup<S> {
     {
         let claim = match self.claim(id).await.map_err(TieredOnceError::Claim)? {
             TieredAttempt::Claimed(claim) => claim,
-            TieredAttempt::InProgress { lease_left } => return Ok(TieredOnce::InProgress { lease_left }),
+            TieredAttempt::InProgress { lease_left, .. } => return Ok(TieredOnce::InProgress { lease_left }),
             TieredAttempt::Duplicate(done) => return Ok(TieredOnce::Duplicate(done)),
             TieredAttempt::TooMany => return Ok(TieredOnce::TooMany),
             TieredAttempt::Mismatch => unreachable!("there is no fingerprint"),

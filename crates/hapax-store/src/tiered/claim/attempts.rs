@@ -8,7 +8,9 @@ use crate::backend::times::{self, HUNDRED_YEARS};
 use crate::dyn_store::Answering;
 use crate::tiered::batching::{Claims, UNNUMBERED};
 use crate::tiered::engine::{Engine, Name};
-use crate::{ClaimRequest, Claimed, Completed, Fingerprint, Known, OnStoreError, RecordKey, StoreError};
+use crate::{
+    Before, ClaimRequest, Claimed, Completed, Fingerprint, HeldBy, Known, OnStoreError, RecordKey, StoreError,
+};
 use hapax::seam::{Digest, Tried};
 use hapax::{Outcome, Tier, Verdict};
 use std::time::Duration;
@@ -28,7 +30,7 @@ impl Engine {
         options: &TieredClaimOptions,
     ) -> Result<Result<Attempt, StoreError>, Name> {
         if self.passes(1) {
-            return Ok(Ok(self.hold(name, options, Where::Nowhere)));
+            return Ok(Ok(self.hold(name, options, Where::Nowhere, None)));
         }
         let lease = options.lease.map_or(Ok(()), |lease| times::check("lease", lease));
         if let Err(error) = self.ownership().admit().and(lease).and_then(|()| self.check_retention(options)) {
@@ -81,7 +83,7 @@ impl Engine {
             loop {
                 let attempt = match self.claim_in_memory(name.clone(), &options) {
                     Ok(attempt) => attempt?,
-                    Err(name) => self.claim(name, options).await?,
+                    Err(name) => self.claim(name, options.clone()).await?,
                 };
                 let lease_left = match &attempt {
                     // Memory knows that it is done, just now, but not its result: the store does.
@@ -91,7 +93,7 @@ impl Engine {
                         blind += 1;
                         continue;
                     }
-                    Attempt::InProgress { lease_left } if Instant::now() < deadline => *lease_left,
+                    Attempt::InProgress { lease_left, .. } if Instant::now() < deadline => *lease_left,
                     _ => return Ok(attempt),
                 };
                 // Waits a quarter of the pause at least, even if the lease is over at once: the
@@ -112,7 +114,7 @@ impl Engine {
     ) -> Answering<'_, Vec<Result<Attempt, StoreError>>> {
         Box::pin(async move {
             if self.passes(claims.len()) {
-                let hold = |(name, options)| Ok(self.hold(name, &options, Where::Nowhere));
+                let hold = |(name, options)| Ok(self.hold(name, &options, Where::Nowhere, None));
                 return claims.into_iter().map(hold).collect();
             }
             if let Err(error) = self.ownership().admit() {
@@ -157,7 +159,10 @@ impl Engine {
 
     fn request(&self, key: RecordKey, options: &TieredClaimOptions) -> ClaimRequest {
         let lease = options.lease.unwrap_or(self.policy.lease);
-        ClaimRequest { key, attempt: UNNUMBERED, lease, fingerprint: options.fingerprint }
+        let held_by = options.held_by.as_ref().or(self.policy.held_by.as_ref()).cloned();
+        // A message may come again as long as a completion of it would be remembered.
+        let doubt = options.retention.unwrap_or(self.policy.retention);
+        ClaimRequest { key, attempt: UNNUMBERED, lease, fingerprint: options.fingerprint, held_by, doubt }
     }
 
     /// Returns true if the history is certain that the id is not completed.
@@ -175,16 +180,16 @@ impl Engine {
     fn claim_here(&self, id: Digest, options: &TieredClaimOptions) -> Answer {
         let lease = options.lease.unwrap_or(self.policy.lease);
         match self.policy.memory.claim(id, lease, options.fingerprint.as_ref().map(|fingerprint| &fingerprint.0[..])) {
-            Tried::Claimed(token) => Answer::Claimed(Where::Here { token }),
-            Tried::InProgress(lease_left) => Answer::InProgress { lease_left },
+            Tried::Claimed(token) => Answer::Claimed(Where::Here { token }, None),
+            Tried::InProgress(lease_left) => Answer::InProgress { lease_left, held_by: None },
             Tried::Duplicate(_) => Answer::in_memory(),
             Tried::Mismatch => Answer::Mismatch,
             Tried::TooMany => Answer::TooMany,
         }
     }
 
-    fn hold(&self, name: Name, options: &TieredClaimOptions, held: Where) -> Attempt {
-        Attempt::Claimed(Holder::new(self, name, options, held))
+    fn hold(&self, name: Name, options: &TieredClaimOptions, held: Where, before: Option<Box<Before>>) -> Attempt {
+        Attempt::Claimed(Holder::new(self, name, options, held, before))
     }
 
     /// Returns the caller's answer under the policy, and counts it.
@@ -196,7 +201,7 @@ impl Engine {
     ) -> Result<Attempt, StoreError> {
         let answer = match answer {
             Err(error) if error.kind().is_transient() && self.policy.on_store_error == OnStoreError::Admit => {
-                Answer::Claimed(Where::Admitted)
+                Answer::Claimed(Where::Admitted, None)
             }
             answer => answer?,
         };
@@ -213,9 +218,9 @@ impl Engine {
             _ => {}
         }
         Ok(match answer {
-            Answer::Claimed(held) => self.hold(name, options, held),
-            _ if self.policy.shadow => self.hold(name, options, Where::Nowhere),
-            Answer::InProgress { lease_left } => Attempt::InProgress { lease_left },
+            Answer::Claimed(held, before) => self.hold(name, options, held, before),
+            _ if self.policy.shadow => self.hold(name, options, Where::Nowhere, None),
+            Answer::InProgress { lease_left, held_by } => Attempt::InProgress { lease_left, held_by },
             Answer::Duplicate { tier, result, expires_in } => {
                 Attempt::Duplicate(Done { verdict: Verdict::exact(Outcome::Duplicate, tier), result, expires_in })
             }
@@ -227,8 +232,8 @@ impl Engine {
 
 /// The result of an attempt, before the policy is applied.
 enum Answer {
-    Claimed(Where),
-    InProgress { lease_left: Duration },
+    Claimed(Where, Option<Box<Before>>),
+    InProgress { lease_left: Duration, held_by: Option<HeldBy> },
     Duplicate { tier: Tier, result: Option<Vec<u8>>, expires_in: Option<Duration> },
     Mismatch,
     TooMany,
@@ -245,8 +250,8 @@ impl Answer {
 
     fn of(claimed: Claimed) -> Self {
         match claimed {
-            Claimed::Claimed { token } => Answer::Claimed(Where::Store { token }),
-            Claimed::InProgress { lease_left } => Answer::InProgress { lease_left },
+            Claimed::Claimed { token, before } => Answer::Claimed(Where::Store { token }, before.map(Box::new)),
+            Claimed::InProgress { lease_left, held_by } => Answer::InProgress { lease_left, held_by },
             Claimed::Duplicate(completed) => Answer::in_store(completed),
             Claimed::Mismatch => Answer::Mismatch,
         }
@@ -261,7 +266,7 @@ impl Answer {
             {
                 Answer::Mismatch
             }
-            Known::InProgress { lease_left, .. } => Answer::InProgress { lease_left },
+            Known::InProgress { lease_left, .. } => Answer::InProgress { lease_left, held_by: None },
             Known::Completed(completed) => Answer::in_store(completed),
         })
     }
@@ -269,9 +274,9 @@ impl Answer {
     /// Returns the verdict that is counted.
     fn verdict(&self) -> Option<Verdict> {
         Some(match self {
-            Answer::Claimed(Where::Store { .. }) => Verdict::exact(Outcome::Fresh, Tier::Store),
-            Answer::Claimed(Where::Admitted) => Verdict::unverified(),
-            Answer::Claimed(_) => Verdict::exact(Outcome::Fresh, Tier::Window),
+            Answer::Claimed(Where::Store { .. }, _) => Verdict::exact(Outcome::Fresh, Tier::Store),
+            Answer::Claimed(Where::Admitted, _) => Verdict::unverified(),
+            Answer::Claimed(..) => Verdict::exact(Outcome::Fresh, Tier::Window),
             Answer::InProgress { .. } => Verdict::exact(Outcome::InProgress, Tier::Store),
             Answer::Duplicate { tier, .. } => Verdict::exact(Outcome::Duplicate, *tier),
             Answer::Mismatch => Verdict::exact(Outcome::Duplicate, Tier::Store),

@@ -5,8 +5,8 @@ use super::holder::{Attempt, Holder, Unfinished};
 use super::options::Done;
 #[cfg(doc)]
 use super::options::TieredClaimOptions;
-use crate::Store;
 use crate::tiered::engine::SideRecord;
+use crate::{Before, HeldBy, Store};
 use hapax::Token;
 use std::fmt;
 use std::future::{pending, poll_fn};
@@ -27,6 +27,9 @@ pub enum TieredAttempt<S: Store> {
         /// The time until the id is free, unless its claim is renewed, completed or released
         /// before.
         lease_left: Duration,
+        /// The caller that is at work, if the store was asked and it said [who it
+        /// is](crate::TieredBuilder::held_by).
+        held_by: Option<HeldBy>,
     },
     /// It is done.
     Duplicate(Done),
@@ -41,7 +44,7 @@ impl<S: Store> TieredAttempt<S> {
     pub(super) fn of(attempt: Attempt) -> Self {
         match attempt {
             Attempt::Claimed(holder) => TieredAttempt::Claimed(TieredClaim::of(holder)),
-            Attempt::InProgress { lease_left } => TieredAttempt::InProgress { lease_left },
+            Attempt::InProgress { lease_left, held_by } => TieredAttempt::InProgress { lease_left, held_by },
             Attempt::Duplicate(done) => TieredAttempt::Duplicate(done),
             Attempt::Mismatch => TieredAttempt::Mismatch,
             Attempt::TooMany => TieredAttempt::TooMany,
@@ -119,6 +122,38 @@ impl<S: Store> TieredClaim<S> {
     /// mode.
     pub fn is_verified(&self) -> bool {
         self.holder.is_verified()
+    }
+
+    /// Returns the first claim of this id whose lease has expired, if nobody has completed one
+    /// since: its work may have been done, in part or in whole. Look where its effect would be
+    /// before doing the work again.
+    ///
+    /// ```
+    /// use hapax::ManualClock;
+    /// use hapax_store::{HeldBy, InMemoryStore, TieredDedup};
+    /// use std::time::Duration;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let clock = ManualClock::new();
+    /// let store = InMemoryStore::with_clock(clock.clone());
+    /// let dedup = TieredDedup::builder(store).held_by(HeldBy::of("worker-7")).build().await?;
+    /// let claim = dedup.claim("mail-17").await?.claimed().expect("nobody else has it");
+    /// std::mem::forget(claim); // its process dies
+    ///
+    /// clock.advance(Duration::from_secs(30));
+    /// let claim = dedup.claim("mail-17").await?.claimed().expect("its lease is over");
+    /// let before = claim.before().expect("the mail may have been sent");
+    /// assert_eq!(before.held_by(), Some(&HeldBy::of("worker-7")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The store knows it for the [retention](crate::TieredBuilder::retention) after the lease, as
+    /// it would know a completion. It is not known of claims in memory alone, those of an exclusive
+    /// engine, which end with their process.
+    pub fn before(&self) -> Option<&Before> {
+        self.holder.before.as_deref()
     }
 
     /// Records that the work is done: the id is a duplicate from now on, for its retention.

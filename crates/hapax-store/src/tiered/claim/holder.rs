@@ -9,7 +9,9 @@ use crate::dyn_store::Answering;
 use crate::tiered::batching::{Client, Completions, Failures, Records, Releases, Renewals};
 use crate::tiered::engine::{Engine, Name, PolicyState, SideRecord};
 use crate::tiered::observe::End;
-use crate::{ClaimFailure, Completion, Fingerprint, Held, Hold, Record, RecordKey, Renewal, StoreError};
+use crate::{
+    Before, ClaimFailure, Completion, Fingerprint, Held, HeldBy, Hold, Record, RecordKey, Renewal, StoreError,
+};
 use hapax::seam::Digest;
 use hapax::{LostLease, Token};
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use std::time::{Duration, Instant};
 /// The result of an attempt to claim an id.
 pub(crate) enum Attempt {
     Claimed(Holder),
-    InProgress { lease_left: Duration },
+    InProgress { lease_left: Duration, held_by: Option<HeldBy> },
     Duplicate(Done),
     Mismatch,
     TooMany,
@@ -34,6 +36,8 @@ pub(crate) struct Holder {
     lease: Duration,
     retention: Duration,
     pub(super) held: Where,
+    /// The first claim of the id that is in doubt.
+    pub(super) before: Option<Box<Before>>,
     begun: Instant,
     /// The time from which its lease runs, at the latest.
     renewed: tokio::time::Instant,
@@ -73,7 +77,13 @@ pub(crate) struct Unfinished {
 }
 
 impl Holder {
-    pub(super) fn new(engine: &Engine, (key, id): Name, options: &TieredClaimOptions, held: Where) -> Self {
+    pub(super) fn new(
+        engine: &Engine,
+        (key, id): Name,
+        options: &TieredClaimOptions,
+        held: Where,
+        before: Option<Box<Before>>,
+    ) -> Self {
         Holder {
             client: Arc::clone(&engine.client),
             policy: Arc::clone(&engine.policy),
@@ -83,6 +93,7 @@ impl Holder {
             lease: options.lease.unwrap_or(engine.policy.lease),
             retention: options.retention.unwrap_or(engine.policy.retention),
             held,
+            before,
             begun: Instant::now(),
             renewed: tokio::time::Instant::now(),
             state: State::Held,

@@ -1,23 +1,20 @@
 //! The options of a claim, and what is said of an id that is done.
 
-use crate::Fingerprint;
+use crate::{Fingerprint, HeldBy};
 use hapax::Verdict;
 use std::time::Duration;
 
 /// Options of a single claim, where they differ from the policy's.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct TieredClaimOptions {
     pub(crate) lease: Option<Duration>,
-    pub(super) fingerprint: Option<Fingerprint>,
-    pub(super) wants_result: bool,
+    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) wants_result: bool,
     pub(crate) retention: Option<Duration>,
+    pub(crate) held_by: Option<HeldBy>,
 }
 
 impl TieredClaimOptions {
-    #[cfg(feature = "json")]
-    pub(crate) const NONE: Self =
-        TieredClaimOptions { lease: None, fingerprint: None, wants_result: false, retention: None };
-
     /// Creates the default options: the policy's lease, no fingerprint.
     pub fn new() -> Self {
         Self::default()
@@ -48,6 +45,13 @@ impl TieredClaimOptions {
     #[must_use]
     pub fn retention(self, retention: Duration) -> Self {
         TieredClaimOptions { retention: Some(retention), ..self }
+    }
+
+    /// Sets the name of the caller, the id of its trace say, for this claim; see
+    /// [`TieredBuilder::held_by`](crate::TieredBuilder::held_by).
+    #[must_use]
+    pub fn held_by(self, name: HeldBy) -> Self {
+        TieredClaimOptions { held_by: Some(name), ..self }
     }
 
     /// Requests the result of an id that is done: then the store is asked even if memory knows that

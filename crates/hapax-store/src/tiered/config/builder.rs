@@ -5,7 +5,7 @@ use crate::dyn_store::Erased;
 use crate::tiered::breaker::BreakerOptions;
 use crate::tiered::dedup::TieredDedup;
 use crate::tiered::engine::{Ownership, Policy};
-use crate::{Store, StoreError};
+use crate::{HeldBy, Store, StoreError};
 use hapax::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +42,13 @@ impl<S: Store> TieredDedup<S> {
 }
 
 impl<S: Store> TieredBuilder<S> {
+    /// Returns a builder with the same options over another store: for options that are read before
+    /// there is a store.
+    #[doc(hidden)]
+    pub fn over<T: Store>(self, store: T) -> TieredBuilder<T> {
+        TieredBuilder { store, options: self.options }
+    }
+
     /// Sets the ownership of the ids. Default: shared with other instances.
     pub fn ownership(mut self, ownership: Ownership) -> Self {
         self.options.ownership = ownership;
@@ -49,20 +56,22 @@ impl<S: Store> TieredBuilder<S> {
     }
 
     /// Sets the time for which memory remembers exactly; see
-    /// [`Builder::window`](hapax::Builder::window). Default: 10 minutes.
+    /// [`Builder::window`](hapax::Builder::window). Default: 10 minutes, or the
+    /// [retention](Self::retention) if that is shorter.
     pub fn window(mut self, window: Duration) -> Self {
-        self.options.window = window;
+        self.options.window = Some(window);
         self
     }
 
     /// Sets the number of live ids that the window has room for to begin with; see
-    /// [`Builder::capacity`](hapax::Builder::capacity). Default: a million.
+    /// [`Builder::capacity`](hapax::Builder::capacity). Default: a million, or as many as
+    /// [`max_memory_bytes`](Self::max_memory_bytes) has room for.
     ///
     /// They take 37 bytes each, twice as much as in an engine without a store: memory answers
     /// "duplicate" only if two tables over different bits of an id's digest know it, so that no id
     /// is dropped because another one looks like it.
     pub fn capacity(mut self, ids: usize) -> Self {
-        self.options.capacity = ids;
+        self.options.capacity = Some(ids);
         self
     }
 
@@ -92,6 +101,13 @@ impl<S: Store> TieredBuilder<S> {
     /// [`Builder::lease`](hapax::Builder::lease). Default: 30 seconds.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = lease;
+        self
+    }
+
+    /// Sets the name of this process, which the store keeps with its claims: whoever is refused
+    /// because of one is told, and whoever takes one over. Default: none.
+    pub fn held_by(mut self, name: HeldBy) -> Self {
+        self.options.held_by = Some(name);
         self
     }
 

@@ -10,13 +10,16 @@ use crate::tiered::engine::{EVERYWHERE, Engine, Ownership, OwnershipState, Polic
 use crate::tiered::lost_answers::{LostMarks, Pace};
 use crate::tiered::observe::Verdicts;
 use crate::tiered::random::Random;
-use crate::{ErrorKind, Limits, Scope, StoreError};
+use crate::{ErrorKind, HeldBy, Limits, Scope, StoreError};
 use hapax::seam::{DigestKey, Memory, WantedKey, random};
 use hapax::{Clock, Dedup, Error, History, Unconfirmed};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The window, unless it is set or the store remembers for less.
+const WINDOW: Duration = Duration::from_secs(600);
 
 /// The shortest lease.
 const LEASE_MIN: Duration = Duration::from_millis(1);
@@ -38,12 +41,13 @@ pub struct HistoryOptions {
 /// The options that [`TieredBuilder`](super::TieredBuilder) configures.
 pub(super) struct Options {
     pub(super) ownership: Ownership,
-    pub(super) window: Duration,
-    pub(super) capacity: usize,
+    pub(super) window: Option<Duration>,
+    pub(super) capacity: Option<usize>,
     pub(super) max_memory_bytes: Option<usize>,
     pub(super) retention: Duration,
     pub(super) history: Option<HistoryOptions>,
     pub(super) lease: Duration,
+    pub(super) held_by: Option<HeldBy>,
     pub(super) policies: Vec<(String, Policy)>,
     pub(super) clock: Option<Arc<dyn Clock>>,
     pub(super) key: WantedKey,
@@ -64,12 +68,13 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             ownership: Ownership::Shared,
-            window: Duration::from_secs(600),
-            capacity: 1_000_000,
+            window: None,
+            capacity: None,
             max_memory_bytes: None,
             retention: Duration::from_secs(24 * 3600),
             history: None,
             lease: Duration::from_secs(30),
+            held_by: None,
             policies: Vec::new(),
             clock: None,
             key: WantedKey::default(),
@@ -217,13 +222,15 @@ impl Options {
         let everywhere = everywhere.map_or_else(Policy::new, |(_, policy)| policy.clone());
         let policy = |policy: &Policy| {
             let resolved = Policy {
-                window: policy.window.or(everywhere.window).or(Some(self.window)),
-                retention: policy.retention.or(everywhere.retention).or(Some(self.retention)),
+                window: policy.window.or(everywhere.window).or(self.window),
+                retention: policy.retention.or(everywhere.retention),
                 lease: policy.lease.or(everywhere.lease).or(Some(self.lease)),
                 on_store_error: policy.on_store_error.or(everywhere.on_store_error),
                 shadow: policy.shadow.or(everywhere.shadow),
             };
-            (resolved.window.unwrap_or(self.window), resolved.retention.unwrap_or(self.retention), resolved)
+            let retention = resolved.retention.unwrap_or(self.retention);
+            let shortest = Duration::from_nanos(100);
+            (resolved.window.unwrap_or(WINDOW.min(retention).max(shortest)), retention, resolved)
         };
         let named = self.policies.iter().filter(|(name, _)| name != EVERYWHERE);
         let all: Vec<(&str, &Policy)> = std::iter::once((EVERYWHERE, &everywhere))
@@ -254,6 +261,7 @@ impl Options {
                 memory,
                 retention,
                 lease,
+                held_by: self.held_by.clone(),
                 on_store_error: resolved.on_store_error.unwrap_or_default(),
                 shadow: resolved.shadow.unwrap_or_default(),
                 verdicts: Verdicts::new(name),
@@ -269,7 +277,10 @@ impl Options {
     /// Returns the memory of the scopes with this window, whose ids the store keeps for up to
     /// `retention`.
     fn memory(&self, window: Duration, retention: Duration, key: DigestKey) -> Result<Memory, StoreError> {
-        let mut builder = Dedup::builder().window(window).capacity(self.capacity).lease(self.lease).digest_key(key);
+        let mut builder = Dedup::builder().window(window).lease(self.lease).digest_key(key);
+        if let Some(ids) = self.capacity {
+            builder = builder.capacity(ids);
+        }
         if let Some(bytes) = self.max_memory_bytes {
             builder = builder.max_memory_bytes(bytes);
         }

@@ -18,5 +18,5 @@ pub(super) use ownership_state::OwnershipState;
 pub(crate) use policy::EVERYWHERE;
 pub(super) use policy::PolicyState;
 pub use policy::{OnStoreError, Policy};
-pub use side_record::{SideRecord, key_of as side_record_key};
+pub use side_record::{SideRecord, key_of as side_record_key, noted_key};
 pub use stats::{NodeStats, ScopeStats, TieredStats};

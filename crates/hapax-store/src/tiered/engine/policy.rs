@@ -1,6 +1,7 @@
 //! The options of a scope, and the state that scopes with the same options share.
 
 use super::ownership_state::OwnershipState;
+use crate::HeldBy;
 use crate::tiered::observe::Verdicts;
 use hapax::seam::Memory;
 use std::sync::Arc;
@@ -89,6 +90,8 @@ pub(crate) struct PolicyState {
     pub(crate) memory: Arc<Memory>,
     pub(crate) retention: Duration,
     pub(crate) lease: Duration,
+    /// The name of those who have claims, where a claim has none of its own.
+    pub(crate) held_by: Option<HeldBy>,
     pub(crate) on_store_error: OnStoreError,
     pub(crate) shadow: bool,
     pub(crate) verdicts: Verdicts,

@@ -4,18 +4,28 @@
 use super::policy::PolicyState;
 use crate::tiered::batching::{Client, Forgets, LookUps, Records};
 use crate::tiered::digest::digest_of;
-use crate::{Known, Record, RecordKey, Scope, StoreError};
-use hapax::Key;
+use crate::{Known, Record, RecordKey, Scope, StoreError, StoredId};
 use hapax::seam::Digest;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Returns the key of an id's side record: in a scope that no user can name, under its scope and
-/// id.
+/// The scope of side records, which no user can name.
+fn scope() -> Scope {
+    Scope::reserved("note")
+}
+
+/// Returns the key of an id's side record: under its scope and id.
 pub fn key_of(key: &RecordKey) -> RecordKey {
-    let mut noted = Key::new();
-    noted.text(key.scope.as_str()).bytes(key.id.as_bytes());
-    RecordKey::new(&Scope::reserved("note"), noted)
+    RecordKey::new(&scope(), key.to_stored())
+}
+
+/// Returns the key that a side record is about; none if it is no such record. Of a long scope and
+/// id only a digest is kept, which stands for the id then, in no scope.
+pub fn noted_key(note: &RecordKey) -> Option<RecordKey> {
+    let digest = || RecordKey { scope: Scope::default(), id: note.id };
+    let is_whole = note.id.as_bytes().len() < StoredId::MAX_BYTES;
+    let noted = is_whole.then(|| RecordKey::from_stored(note.id.as_bytes()).ok()).flatten();
+    (note.scope == scope()).then(|| noted.unwrap_or_else(digest))
 }
 
 /// The side record of an id. It is read and written by the holder of the id's claim, so no other
@@ -78,5 +88,10 @@ mod tests {
         let notes: std::collections::BTreeSet<RecordKey> = keys.map(|key| key_of(&key)).collect();
         assert_eq!(notes.len(), scopes.len() * ids.len());
         assert!(notes.iter().all(|note| note.scope.is_reserved()));
+        for key in scopes.iter().map(|scope| RecordKey::new(scope, [b'x'; 44])) {
+            assert_eq!((noted_key(&key_of(&key)), noted_key(&key)), (Some(key), None));
+        }
+        let long = key_of(&RecordKey::new(&scopes[1], [7; 100]));
+        assert_eq!(noted_key(&long), Some(RecordKey { scope: Scope::default(), id: long.id }));
     }
 }

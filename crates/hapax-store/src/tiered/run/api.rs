@@ -109,7 +109,7 @@ impl<S: Store> TieredDedup<S> {
         let mut claim = match self.claim_wait_with(key, of_claim, options.wait).await.map_err(refused)? {
             TieredAttempt::Claimed(claim) => claim,
             TieredAttempt::Duplicate(done) => return replayed(done).map_err(RunError::NotRun),
-            TieredAttempt::InProgress { lease_left } => {
+            TieredAttempt::InProgress { lease_left, .. } => {
                 return Err(RunError::NotRun(IdempotencyError::InProgress { lease_left }));
             }
             TieredAttempt::Mismatch => return Err(RunError::NotRun(IdempotencyError::Mismatch)),

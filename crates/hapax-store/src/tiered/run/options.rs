@@ -1,9 +1,9 @@
 //! The options of a run.
 
-use crate::StoreError;
 use crate::backend::option;
 use crate::backend::times::{self, HUNDRED_YEARS};
 use crate::tiered::claim::TieredClaimOptions;
+use crate::{Fingerprint, StoreError};
 use std::time::Duration;
 
 /// The largest `max_result_bytes`: less than every backend's limit.
@@ -21,7 +21,9 @@ const MAX_RESULT_BYTES: usize = 256 << 20;
 #[derive(Clone, Copy, Debug)]
 #[must_use = "options do nothing by themselves"]
 pub struct RunOptions {
-    claim: TieredClaimOptions,
+    fingerprint: Option<Fingerprint>,
+    lease: Option<Duration>,
+    retention: Option<Duration>,
     pub(super) wait: Duration,
     pub(super) keep_errors: Option<Duration>,
     pub(super) max_result_bytes: usize,
@@ -37,7 +39,9 @@ impl RunOptions {
     /// Creates the default options: the policy's lease and retention, no fingerprint.
     pub const fn new() -> Self {
         RunOptions {
-            claim: TieredClaimOptions::NONE,
+            fingerprint: None,
+            lease: None,
+            retention: None,
             wait: Duration::from_secs(30),
             keep_errors: None,
             max_result_bytes: 1 << 20,
@@ -48,21 +52,19 @@ impl RunOptions {
     /// [`IdempotencyError::Mismatch`](crate::IdempotencyError::Mismatch). Default: none, so that
     /// the key alone says which call it is.
     pub fn fingerprint(self, content: impl AsRef<[u8]>) -> Self {
-        RunOptions { claim: self.claim.fingerprint(content), ..self }
+        RunOptions { fingerprint: Some(Fingerprint::of(content)), ..self }
     }
 
     /// Sets the time for which nobody else runs the function if this process is gone: up to 100
     /// years. While the function runs it is renewed. Default: the policy's.
-    pub const fn lease(mut self, lease: Duration) -> Self {
-        self.claim.lease = Some(lease);
-        self
+    pub const fn lease(self, lease: Duration) -> Self {
+        RunOptions { lease: Some(lease), ..self }
     }
 
     /// Sets the time for which the result is replayed; after that the function runs again. Default:
     /// the policy's, which is also the most with an exclusive engine.
-    pub const fn retention(mut self, retention: Duration) -> Self {
-        self.claim.retention = Some(retention);
-        self
+    pub const fn retention(self, retention: Duration) -> Self {
+        RunOptions { retention: Some(retention), ..self }
     }
 
     /// Sets the longest wait for another caller that runs the function, up to 100 years. Zero does
@@ -90,10 +92,11 @@ impl RunOptions {
         let bytes = self.max_result_bytes;
         option::check("hapax", bytes <= MAX_RESULT_BYTES, "max_result_bytes", &bytes, "at most 256 MiB")?;
         if let Some(time) = self.keep_errors {
-            let retention = self.claim.retention.unwrap_or(policy).min(HUNDRED_YEARS);
+            let retention = self.retention.unwrap_or(policy).min(HUNDRED_YEARS);
             let expected = format!("up to the retention, {retention:?}, not none");
             option::check("hapax", !time.is_zero() && time <= retention, "keep_errors", &time, &expected)?;
         }
-        Ok(self.claim.wants_result())
+        let RunOptions { fingerprint, lease, retention, .. } = *self;
+        Ok(TieredClaimOptions { fingerprint, lease, retention, ..TieredClaimOptions::new() }.wants_result())
     }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use hapax_store::{
-    ClaimError, ErrorKind, Ownership, RecordKey, Scope, Store as _, TieredAttempt, TieredClaimOptions, TieredOnce,
-    TieredOnceError,
+    ClaimError, ErrorKind, HeldBy, Ownership, RecordKey, Scope, Store as _, TieredAttempt, TieredClaimOptions,
+    TieredOnce, TieredOnceError,
 };
 use hapax_testing::store::Fault;
 use std::convert::Infallible;
@@ -26,7 +26,7 @@ async fn in_progress_is_not_done() {
     for (_, engine) in both().await {
         let held = claim(&engine, "a").await;
         match engine.claim("a").await.unwrap() {
-            TieredAttempt::InProgress { lease_left } => assert!(lease_left <= LEASE && lease_left >= LEASE / 2),
+            TieredAttempt::InProgress { lease_left, .. } => assert!(lease_left <= LEASE && lease_left >= LEASE / 2),
             other => panic!("{other:?}"),
         }
         assert!(engine.check("a").await.unwrap().is_in_progress());
@@ -35,6 +35,36 @@ async fn in_progress_is_not_done() {
         assert!(engine.check("a").await.unwrap().is_duplicate());
         assert_eq!(engine.stats().decided.in_progress, 2);
     }
+}
+
+#[tokio::test]
+async fn who_is_refused_and_who_takes_over_is_told_who_had_it() {
+    let world = World::new();
+    let engine = world.shared().await;
+    let named = |name| TieredClaimOptions::new().held_by(HeldBy::of(name));
+    let held = engine.claim_with("a", named("trace 1")).await.unwrap().claimed().unwrap();
+    assert_eq!(held.before(), None);
+    let token = held.token();
+    let TieredAttempt::InProgress { held_by, .. } = engine.claim("a").await.unwrap() else { panic!("it is held") };
+    assert_eq!(held_by, Some(HeldBy::of("trace 1")));
+    std::mem::forget(held); // its process dies
+    world.clock.advance(LEASE);
+    for ends in ["release", "fail", "drop", "complete"] {
+        let taken = engine.claim_with("a", named("trace 2")).await.unwrap().claimed().unwrap();
+        let before = taken.before().expect("nobody has said what became of it").clone();
+        assert_eq!((before.token(), before.held_by()), (token, Some(&HeldBy::of("trace 1"))));
+        match ends {
+            "release" => taken.release().await.unwrap(),
+            "fail" => {
+                taken.fail(LEASE).await.unwrap();
+                world.clock.advance(LEASE);
+            }
+            "drop" => drop(taken),
+            _ => taken.complete().await.unwrap(),
+        }
+        tokio::task::yield_now().await;
+    }
+    assert!(engine.claim("a").await.unwrap().is_duplicate());
 }
 
 #[tokio::test]
@@ -126,7 +156,7 @@ async fn renewals_failures_and_leases_of_their_own() {
         drop(claim(&engine, "a").await);
 
         let short = TieredClaimOptions::new().lease(Duration::from_secs(1));
-        let held = engine.claim_with("b", short).await.unwrap().claimed().unwrap();
+        let held = engine.claim_with("b", short.clone()).await.unwrap().claimed().unwrap();
         world.clock.advance(Duration::from_secs(2));
         let other = claim(&engine, "b").await;
         assert!(matches!(held.release().await, Err(ClaimError::LostLease(_))));
@@ -139,16 +169,16 @@ async fn results_and_fingerprints() {
     for (_, engine) in both().await {
         let ten = TieredClaimOptions::new().fingerprint("amount=10");
         let other = TieredClaimOptions::new().fingerprint("amount=99");
-        let held = engine.claim_with("a", ten).await.unwrap().claimed().unwrap();
-        let mismatch = engine.claim_with("a", other).await.unwrap();
+        let held = engine.claim_with("a", ten.clone()).await.unwrap().claimed().unwrap();
+        let mismatch = engine.claim_with("a", other.clone()).await.unwrap();
         assert!(matches!(mismatch, TieredAttempt::Mismatch));
         assert!(!mismatch.is_duplicate() && !mismatch.is_in_progress());
         assert!(!engine.claim("a").await.unwrap().is_duplicate(), "it is in progress");
         held.complete_with("paid").await.unwrap();
         // Also when memory knows the id.
         assert!(engine.check("a").await.unwrap().is_duplicate());
-        assert!(matches!(engine.claim_with("a", other).await.unwrap(), TieredAttempt::Mismatch));
-        for options in [ten, TieredClaimOptions::new().wants_result()] {
+        assert!(matches!(engine.claim_with("a", other.clone()).await.unwrap(), TieredAttempt::Mismatch));
+        for options in [ten.clone(), TieredClaimOptions::new().wants_result()] {
             match engine.claim_with("a", options).await.unwrap() {
                 TieredAttempt::Duplicate(done) => assert_eq!(done.result.as_deref(), Some(b"paid".as_slice())),
                 other => panic!("{other:?}"),
@@ -160,7 +190,7 @@ async fn results_and_fingerprints() {
         }
         // An id that was only checked has no fingerprint to differ from.
         assert!(is_fresh(&engine, "b").await);
-        let done = engine.claim_with("b", ten).await.unwrap();
+        let done = engine.claim_with("b", ten.clone()).await.unwrap();
         assert!(done.is_duplicate() && !done.is_in_progress());
     }
 }
@@ -196,7 +226,7 @@ async fn memory_forgets_with_the_store_what_is_remembered_for_less_than_the_wind
         let short = TieredClaimOptions::new().retention(SHORT);
         // One that is admitted before the history is complete, and recorded afterwards.
         world.store.always(Fault::Fails(ErrorKind::Unavailable));
-        let early = engine.claim_with("early", short).await.unwrap().claimed().unwrap();
+        let early = engine.claim_with("early", short.clone()).await.unwrap().claimed().unwrap();
         world.store.always(Fault::None);
         if kind > 0 {
             engine.warm().await.unwrap();
@@ -207,7 +237,7 @@ async fn memory_forgets_with_the_store_what_is_remembered_for_less_than_the_wind
             if admitted {
                 world.store.always(Fault::Fails(ErrorKind::Unavailable));
             }
-            let held = engine.claim_with("a", short).await.unwrap().claimed().expect("it was forgotten");
+            let held = engine.claim_with("a", short.clone()).await.unwrap().claimed().expect("it was forgotten");
             assert_eq!(held.is_verified(), !admitted, "engine {kind}");
             world.store.always(Fault::None);
             held.complete().await.unwrap();
@@ -309,11 +339,11 @@ async fn what_was_taken_to_be_completed_is_completed_even_if_the_rest_panics() {
 async fn what_was_forgotten_was_for_another_message_and_so_is_a_mismatch() {
     for (_, engine) in both().await {
         let [ten, other] = ["amount=10", "amount=99"].map(|what| TieredClaimOptions::new().fingerprint(what));
-        for (now, before) in [(ten, other), (other, ten)] {
-            let held = engine.claim_with("a", now).await.unwrap().claimed().unwrap();
+        for (now, before) in [(&ten, &other), (&other, &ten)] {
+            let held = engine.claim_with("a", now.clone()).await.unwrap().claimed().unwrap();
             held.complete().await.unwrap();
-            assert!(matches!(engine.claim_with("a", before).await.unwrap(), TieredAttempt::Mismatch));
-            assert!(engine.claim_with("a", now).await.unwrap().is_duplicate());
+            assert!(matches!(engine.claim_with("a", before.clone()).await.unwrap(), TieredAttempt::Mismatch));
+            assert!(engine.claim_with("a", now.clone()).await.unwrap().is_duplicate());
             engine.forget("a").await.unwrap();
         }
     }
@@ -327,14 +357,14 @@ async fn what_the_store_does_not_know_any_more_is_no_mismatch_of_the_same_messag
         let ten = TieredClaimOptions::new().fingerprint("amount=10");
         assert!(is_fresh(&engine, "checked").await);
         claim(&engine, "claimed").await.complete().await.unwrap();
-        let held = engine.claim_with("with", ten).await.unwrap().claimed().unwrap();
+        let held = engine.claim_with("with", ten.clone()).await.unwrap().claimed().unwrap();
         held.complete().await.unwrap();
         engine.flush().await.unwrap();
         // The records are removed without the engine.
         let keys = ["checked", "claimed", "with"].map(|id| RecordKey::new(&Scope::default(), id));
         assert!(world.store.inner().forget(&keys).await.unwrap().into_iter().all(|known| known.unwrap()));
         for id in ["checked", "claimed", "with"] {
-            let attempt = engine.claim_with(id, ten).await.unwrap();
+            let attempt = engine.claim_with(id, ten.clone()).await.unwrap();
             assert!(attempt.is_duplicate() || attempt.claimed().is_some(), "{id}");
         }
     }

@@ -54,6 +54,19 @@ async fn a_time_that_cannot_be_is_an_error_that_names_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_not_set_fits_what_is_set() {
+    let (minute, second) = (Duration::from_secs(60), Duration::from_secs(1));
+    let builder = || TieredDedup::builder(hapax_store::InMemoryStore::new());
+    let policy = Policy::new().retention(second);
+    let engine = builder().retention(minute).max_memory_bytes(1 << 20).policy("brief", policy).build().await.unwrap();
+    let bytes = engine.stats().memory_bytes;
+    assert!((3 << 20..5 << 20).contains(&bytes), "two windows and their witnesses, of a MiB each: {bytes}");
+    assert!(engine.check("a").await.unwrap().is_fresh() && engine.check("a").await.unwrap().is_duplicate());
+    let longer = builder().retention(minute).window(2 * minute).build().await.unwrap_err();
+    names(&longer, "retention of scope \"*\"");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_claim_is_remembered_for_a_time_that_its_engine_can_keep() {
     let hundred_years = Duration::from_secs(100 * 366 * 86_400);
     let nano = Duration::from_nanos(1);

@@ -28,7 +28,7 @@ forward! {
     }
 
     async fn claim(&self, claims: &[ClaimRequest]) -> Answers<Claimed> {
-        self.asked(claims.len(), Claimed::InProgress { lease_left: Duration::ZERO })
+        self.asked(claims.len(), Claimed::InProgress { lease_left: Duration::ZERO, held_by: None })
     }
 }
 

@@ -16,7 +16,7 @@ async fn each_scope_has_its_retention_window_and_lease() {
     }
     match short.claim("b").await.unwrap() {
         TieredAttempt::Claimed(claim) => {
-            let TieredAttempt::InProgress { lease_left } = short.claim("b").await.unwrap() else {
+            let TieredAttempt::InProgress { lease_left, .. } = short.claim("b").await.unwrap() else {
                 panic!("it is claimed")
             };
             assert!(lease_left <= Duration::from_secs(5));

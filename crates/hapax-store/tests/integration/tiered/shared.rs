@@ -168,8 +168,15 @@ async fn tokens_grow_over_those_of_records_that_were_removed() {
     let (store, key) = (world.store.inner(), RecordKey::new(&Scope::default(), "id"));
     let mut tokens = Vec::new();
     for attempt in 0..3 {
-        let claim = ClaimRequest { key: key.clone(), attempt, lease: WINDOW, fingerprint: None };
-        let Claimed::Claimed { token } = store.claim(&[claim]).await.unwrap().remove(0).unwrap() else {
+        let claim = ClaimRequest {
+            key: key.clone(),
+            attempt,
+            lease: WINDOW,
+            fingerprint: None,
+            held_by: None,
+            doubt: Duration::ZERO,
+        };
+        let Claimed::Claimed { token, .. } = store.claim(&[claim]).await.unwrap().remove(0).unwrap() else {
             panic!("nobody has it");
         };
         tokens.push(token);

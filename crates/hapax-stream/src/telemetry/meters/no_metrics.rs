@@ -27,6 +27,8 @@ impl ConsumerMeters {
 
     pub(crate) fn stands(&self, _: &Health) {}
 
+    pub(crate) fn doubts(&self, _: Duration) {}
+
     pub(crate) async fn at_rest(&self) {}
 
     pub(crate) async fn show_memory_of(&self, _: &Dedup) -> Infallible {

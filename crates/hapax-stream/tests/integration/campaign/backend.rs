@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use testkit::directory::Directory;
 use testkit::postgres_server::Server as Postgres;
+use testkit::processes::send;
 use testkit::proxy::{Mode, Proxy};
 use testkit::random::Random;
 use testkit::redis_server::{Cluster, Server as Redis, is_missing};
@@ -188,16 +189,16 @@ async fn in_the_way(proxy: &Proxy, random: &mut Random, time: Duration) -> Strin
 
 /// Stops processes for a while.
 async fn stopped(pids: &[u32], time: Duration) -> String {
-    signal(pids, "-STOP");
+    signal(pids, "STOP");
     sleep(time).await;
-    signal(pids, "-CONT");
+    signal(pids, "CONT");
     "stopped".to_owned()
 }
 
 fn signal(pids: &[u32], signal: &str) {
     let pids = pids.iter().map(u32::to_string);
     // Some may be gone by now.
-    let _ = Command::new("kill").arg(signal).args(pids).stderr(Stdio::null()).status();
+    send(signal, pids);
 }
 
 /// Returns a process, and those that it has started.

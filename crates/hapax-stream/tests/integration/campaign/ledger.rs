@@ -7,7 +7,7 @@ use std::time::Duration;
 pub enum Kind {
     /// A consumer's id: claimed, handled, completed, acknowledged.
     Claim,
-    /// An id that is marked at sight, by a caller that asks until it is told.
+    /// An id that is marked on sight, by a caller that asks until it is told.
     Check,
 }
 
@@ -40,7 +40,7 @@ pub struct Tally {
     /// killed between the effect and its completion.
     pub doubles: u64,
     pub doubles_allowed: u64,
-    /// Ids without an effect, and those of them that may be: marked at sight, by a process that was
+    /// Ids without an effect, and those of them that may be: marked on sight, by a process that was
     /// killed before it was told so.
     pub lost: u64,
     pub lost_allowed: u64,

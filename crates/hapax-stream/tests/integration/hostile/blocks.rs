@@ -49,6 +49,12 @@ const EXCEPTIONS: &[(&str, &str, &str, &str)] = &[
     ("docs/guide/2-durability.md", "Weeks of ids, and rebalances", "long_memory", "it shows what a restart knows"),
     ("docs/guide/3-sharing.md", "Sharing: several instances, one memory", "blue.claim", "it shows what two are told"),
     ("docs/patterns.md", "Processed table", "inbox::once", "hapax-postgres' crash.rs kills it at each step"),
+    (
+        "docs/guide/5-inbox-and-outbox.md",
+        "Inbox and outbox in production",
+        "inbox::once",
+        "its calls are those that hapax-postgres' crash.rs kills at each step",
+    ),
     ("docs/migrating.md", "From moka", "capacity(1_000_000)", "two verdicts, and no effect"),
     ("docs/migrating.md", "From DashMap, or a `HashMap` behind a lock", "seen.once", "it shows what `once` returns"),
 ];

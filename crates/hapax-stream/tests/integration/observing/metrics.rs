@@ -3,7 +3,9 @@
 use super::log_consumers::{Silent, log_consumer, long_memory};
 use super::*;
 use ::metrics::{SharedString, Unit};
-use hapax_store::{ErrorKind, HistoryOptions, OnStoreError, Ownership, Policy, TieredAttempt, TieredClaimOptions};
+use hapax_store::{
+    EngineMetrics, ErrorKind, HistoryOptions, OnStoreError, Ownership, Policy, TieredAttempt, TieredClaimOptions,
+};
 use hapax_stream::{Consumer, Delivery};
 use hapax_testing::store::Fault;
 use metrics_util::MetricKind;
@@ -123,9 +125,9 @@ fn what_is_emitted_is_documented_and_the_other_way_round() {
         assert_eq!((of("policy", "*", false), of("policy", "*", true)), (31, 1));
         assert_eq!((of("policy", "short", false), of("policy", "short", true)), (31, 1));
         assert_eq!((of("backend", "in memory", false), of("backend", "in memory", true)), (118, 26));
-        assert_eq!((of("consumer", "orders", false), of("consumer", "orders", true)), (26, 1));
-        assert_eq!((of("policy", "log", false), of("policy", "log", true)), (14, 0));
-        assert_eq!(emitted.len(), 2 * 32 + 144 + 2 * 27 + 14);
+        assert_eq!((of("consumer", "orders", false), of("consumer", "orders", true)), (28, 1));
+        assert_eq!((of("policy", "log", false), of("policy", "log", true)), (28, 0));
+        assert_eq!(emitted.len(), 2 * 32 + 144 + 2 * 29 + 28);
         drop(consumer);
     });
 }
@@ -158,6 +160,30 @@ fn verdicts_are_counted_by_policy_and_never_by_scope() {
         assert_eq!(sum(&emitted, "hapax_store_calls_total", &[("operation", "mark"), ("result", "ok")]), 4.0);
         assert_eq!(sum(&emitted, "hapax_store_batch_ids", &[("operation", "mark")]), 4.0);
         assert_eq!(sum(&emitted, "hapax_store_call_seconds", &[("operation", "claim")]), 2.0);
+    });
+}
+
+#[test]
+fn an_engine_that_stands_alone_shows_what_it_has_decided() {
+    recorded(async |_, snapshotter| {
+        let engine = hapax::Dedup::builder().capacity(1).build().unwrap();
+        let metrics = EngineMetrics::new("alone");
+        assert_eq!(["a", "a", "b"].map(|id| engine.check(id).is_fresh()), [true, false, true]);
+        let claim = engine.claim("held").claimed().unwrap();
+        assert!(engine.claim("held").claimed().is_none() && !engine.check("held").is_fresh());
+        claim.complete().unwrap();
+        assert!(engine.claim("held").is_duplicate());
+        metrics.show(&engine.stats());
+        metrics.show(&engine.stats());
+        let emitted = emitted(snapshotter);
+        let of = |verdict, tier| {
+            sum(&emitted, "hapax_verdicts_total", &[("policy", "alone"), ("verdict", verdict), ("tier", tier)])
+        };
+        assert_eq!([of("fresh", "window"), of("duplicate", "window"), of("in_progress", "claims")], [2.0, 1.0, 2.0]);
+        assert_eq!([of("fresh", "claims"), of("duplicate", "claims"), of("refused", "window")], [1.0, 1.0, 0.0]);
+        assert_eq!(sum(&emitted, "hapax_verdicts_total", &[]), 7.0);
+        assert_eq!(sum(&emitted, "hapax_claim_ends_total", &[("end", "completed")]), 1.0);
+        assert_eq!(sum(&emitted, "hapax_claim_ends_total", &[]), 1.0);
     });
 }
 

@@ -260,6 +260,14 @@ async fn options_that_make_no_sense_are_refused() {
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         assert!(error.to_string().contains(option), "{error}");
     }
+    let fitted = [
+        consumer(&engine).max_in_flight(5_000),
+        consumer(&engine).max_unacknowledged(3),
+        consumer(&engine).handler_batch(4_000, second),
+    ];
+    for builder in fitted {
+        builder.build().expect("what is not set fits what is set");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Consumers of logs: marked at sight, a checkpoint behind each batch.
+//! Consumers of logs: marked on sight, a checkpoint behind each batch.
 
 mod memory;
 

@@ -192,6 +192,8 @@ flaws! {
     CompletionsAskedAgainOverwrite => "asked again, a completion changes nothing",
     /// A completion that is repeated extends the retention.
     CompletionsAskedAgainExtend => "asked again, a completion changes nothing",
+    /// A note beside an id is kept as its record.
+    NotesAreRecords => "a note is not its id",
     /// A record without a result leaves the earlier one.
     RecordsKeepResults => "a record replaces the whole of what was there",
     /// A record without a fingerprint leaves the earlier one.
@@ -210,4 +212,24 @@ flaws! {
     TokensComeAgainAfterACompletion => "no token is given twice: after a completion and a forget",
     /// After the end of a lease, the next claim has the same token.
     TokensComeAgainAfterTheEndOfALease => "no token is given twice: after the end of a lease",
+    /// A caller that is refused is not told who has the id.
+    RefusalsNameNobody => "who is refused is told who has it",
+    /// A caller that takes a claim over is not told.
+    TakeoversAreNotTold => "who takes over is told of the first claim in doubt",
+    /// A caller that takes a claim over is told of the last one in doubt.
+    TakeoversNameTheLast => "who takes over is told of the first claim in doubt",
+    /// The holder of a claim in doubt is nobody.
+    TakeoversNameNobody => "who takes over is told of the first claim in doubt",
+    /// A release ends all doubt.
+    ReleasesEndDoubt => "who takes over is told of the first claim in doubt",
+    /// A failure leaves a doubt.
+    ReportedEndsAreDoubted => "an end that was reported leaves no doubt",
+    /// Doubt ends a second early.
+    DoubtEndsASecondEarly => "doubt lasts for its time, and no longer",
+    /// Doubt does not end.
+    DoubtDoesNotEnd => "doubt lasts for its time, and no longer",
+    /// The clean-up ends doubt.
+    ExpiryEndsDoubt => "doubt lasts for its time, and no longer",
+    /// A claim in doubt is not forgotten.
+    ForgettingSparesDoubt => "what is in doubt counts as nothing else",
 }

@@ -75,11 +75,12 @@ impl Flawed {
         let kept = match self.flaw {
             Flaw::ScopesAreIgnored => RecordKey::new(&Scope::default(), id),
             Flaw::ScopesAndIdsAreJoined => RecordKey::new(&Scope::default(), [scope.as_bytes(), id].concat()),
-            Flaw::ScopesIgnoreCase => RecordKey::new(&Scope::new(&scope.to_lowercase()).unwrap(), id),
+            Flaw::ScopesIgnoreCase => RecordKey::new(&Scope::from_stored(&scope.to_lowercase()).unwrap(), id),
             Flaw::IdsIgnoreCase => with_id(&id.to_ascii_lowercase()),
             Flaw::IdsAreText => with_id(String::from_utf8_lossy(id).as_bytes()),
             Flaw::IdsEndAtZero => with_id(id.split(|&byte| byte == 0).next().unwrap_or_default()),
             Flaw::IdsAreTrimmed => with_id(id.trim_ascii()),
+            Flaw::NotesAreRecords => noted_key(key).unwrap_or_else(|| key.clone()),
             Flaw::LongIdsAreCut => with_id(&id[..id.len().min(40)]),
             _ => key.clone(),
         };
@@ -227,6 +228,15 @@ impl Store for Flawed {
         }
         match self.flaw {
             Flaw::ExpiryRemovesNothing => Ok(Expired::default()),
+            Flaw::ExpiryEndsDoubt => {
+                let keys: Vec<_> = self.seen().granted.keys().cloned().collect();
+                for key in keys {
+                    if self.is_unknown(&key).await {
+                        self.drop_record(&key).await;
+                    }
+                }
+                self.inner.expire(limit).await
+            }
             Flaw::ExpiryHasNoLimit => self.inner.expire(usize::MAX).await,
             Flaw::ExpiryDoesNotEnd => Ok(Expired::new(self.inner.expire(limit).await?.records, true)),
             Flaw::ExpiryRemovesWhatIsLive => {

@@ -125,7 +125,7 @@ impl Flawed {
             Flaw::AskedAgainTokensAreOthers if again.is_some() && is_claimed => self.drop_record(&key).await,
             Flaw::AskedAgainLeasesAreAsBefore if is_claimed => {
                 if let Some((_, token)) = again {
-                    return Claimed::Claimed { token };
+                    return Claimed::Claimed { token, before: None };
                 }
             }
             Flaw::CancelledClaimsAreNobodys if known == Known::Unknown => {
@@ -134,6 +134,8 @@ impl Flawed {
                 self.drop_record(&key).await;
             }
             Flaw::LeasesDoNotEnd => claim.lease *= 1_000,
+            Flaw::DoubtDoesNotEnd => claim.doubt *= 1_000,
+            Flaw::DoubtEndsASecondEarly => claim.doubt = claim.doubt.saturating_sub(Duration::from_secs(1)),
             Flaw::AskedAgainClaimsLoseTheirFingerprints if again.is_some() && is_claimed => {
                 self.drop_record(&key).await;
                 claim.fingerprint = None;
@@ -145,7 +147,7 @@ impl Flawed {
         let attempt = claim.attempt;
         let claimed = one(self.inner.claim(&[claim.clone()]).await);
         let mut comes_again = None;
-        if let Claimed::Claimed { token } = claimed {
+        if let Claimed::Claimed { token, .. } = claimed {
             let mut seen = self.seen();
             let is_open = seen.open.insert(key.clone(), token);
             comes_again = seen
@@ -157,19 +159,39 @@ impl Flawed {
             seen.granted.insert(key, (attempt, token));
         }
         if let (Some(token), Claimed::Claimed { .. }) = (comes_again, &claimed) {
-            return Claimed::Claimed { token };
+            return Claimed::Claimed { token, before: None };
         }
         match (self.flaw, claimed) {
-            (Flaw::AskedAgainClaimsLoseTheirFingerprints, Claimed::Claimed { token: real }) => {
+            (Flaw::AskedAgainClaimsLoseTheirFingerprints, Claimed::Claimed { token: real, .. }) => {
                 let token = again.filter(|_| is_claimed).map_or(real, |(_, token)| token);
                 self.seen().renamed.insert(claim.key.clone(), (token, real));
-                Claimed::Claimed { token }
+                Claimed::Claimed { token, before: None }
             }
-            (Flaw::TokensStartAnew, Claimed::Claimed { .. }) => Claimed::Claimed { token: 1 },
-            (Flaw::TokensAreTooLarge, Claimed::Claimed { token }) => Claimed::Claimed { token: token | 1 << 63 },
-            (Flaw::NoTimeIsLeft, Claimed::InProgress { .. }) => Claimed::InProgress { lease_left: Duration::ZERO },
+            (Flaw::TokensStartAnew, Claimed::Claimed { before, .. }) => Claimed::Claimed { token: 1, before },
+            (Flaw::TokensAreTooLarge, Claimed::Claimed { token, before }) => {
+                Claimed::Claimed { token: token | 1 << 63, before }
+            }
+            (Flaw::RefusalsNameNobody, Claimed::InProgress { lease_left, .. }) => {
+                Claimed::InProgress { lease_left, held_by: None }
+            }
+            (Flaw::TakeoversAreNotTold, Claimed::Claimed { token, .. }) => Claimed::Claimed { token, before: None },
+            (Flaw::TakeoversNameTheLast, Claimed::Claimed { token, before: Some(before) }) if again.is_none() => {
+                let (last, held_by) = (granted.map_or(0, |(_, token)| token), before.held_by().cloned());
+                Claimed::Claimed { token, before: Some(Before::new(last, held_by)) }
+            }
+            (Flaw::TakeoversNameNobody, Claimed::Claimed { token, before: Some(before) }) => {
+                Claimed::Claimed { token, before: Some(Before::new(before.store_token(), None)) }
+            }
+            (Flaw::ReportedEndsAreDoubted, Claimed::Claimed { token, before: None }) if !claim.doubt.is_zero() => {
+                let failed = granted.filter(|_| again.is_none() && known == Known::Unknown);
+                let held_by = claim.held_by.clone();
+                Claimed::Claimed { token, before: failed.map(|(_, token)| Before::new(token, held_by)) }
+            }
+            (Flaw::NoTimeIsLeft, Claimed::InProgress { .. }) => {
+                Claimed::InProgress { lease_left: Duration::ZERO, held_by: None }
+            }
             (Flaw::FingerprintsAreNotComparedInProgress, Claimed::Mismatch) if is_claimed => {
-                Claimed::InProgress { lease_left: claim.lease }
+                Claimed::InProgress { lease_left: claim.lease, held_by: None }
             }
             (Flaw::FingerprintsAreNotComparedWhenDone, Claimed::Mismatch) if is_done => {
                 one(self.inner.claim(&[ClaimRequest { fingerprint: None, ..claim }]).await)
@@ -235,6 +257,9 @@ impl Flawed {
             Flaw::ReleasesDoNothing => one(self.inner.renew(&[Renewal { hold, lease: LEASE }]).await),
             _ => {
                 let held = one(self.inner.release(std::slice::from_ref(&hold)).await);
+                if self.is(Flaw::ReleasesEndDoubt) && held == Held::Done {
+                    self.drop_record(&hold.key).await;
+                }
                 self.has_ended(&hold.key, held, Flaw::TokensComeAgainAfterARelease);
                 held
             }
@@ -249,8 +274,15 @@ impl Flawed {
             Flaw::FailuresForgetFingerprints if self.is_held(&hold).await => {
                 self.drop_record(&hold.key).await;
                 let key = hold.key.clone();
-                let anew = ClaimRequest { key, attempt: 0, lease: LEASE, fingerprint: None };
-                if let Claimed::Claimed { token } = one(self.inner.claim(&[anew]).await) {
+                let anew = ClaimRequest {
+                    key,
+                    attempt: 0,
+                    lease: LEASE,
+                    fingerprint: None,
+                    held_by: None,
+                    doubt: Duration::ZERO,
+                };
+                if let Claimed::Claimed { token, .. } = one(self.inner.claim(&[anew]).await) {
                     self.seen().failed.insert(hold.key.clone(), hold.token);
                     let failure = ClaimFailure { hold: Hold { token, ..hold }, retry_after };
                     return one(self.inner.fail(&[failure]).await);
@@ -333,7 +365,8 @@ impl Flawed {
         let key = self.kept_as(key);
         let spares = match self.known(&key).await {
             Known::Unknown if self.is(Flaw::ForgettingFindsWhatIsOver) => return self.seen().leases.contains_key(&key),
-            Known::Unknown => return false,
+            Known::Unknown if self.is(Flaw::ForgettingSparesDoubt) => return false,
+            Known::Unknown => return one(self.inner.forget(&[key]).await),
             Known::InProgress { .. } => self.is(Flaw::ForgettingSparesClaims) || self.is(Flaw::ForgettingDoesNothing),
             Known::Completed(_) => self.is(Flaw::ForgettingDoesNothing),
         };

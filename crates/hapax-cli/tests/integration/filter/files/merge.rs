@@ -36,12 +36,12 @@ fn two_collectors_of_one_day() {
         let files = (0..).zip(&contents).map(|(n, content)| directory.file(&n.to_string(), content));
         let files: Vec<_> = files.collect();
         let others = 1_000 * (files.len() as u64 - 1);
-        let (code, printed, errors) = ran(options, &["--merge", "--stats=json"], &files);
+        let (code, printed, errors) = ran(options, &["--merge", "--stats", "--format=json"], &files);
         let found = |errors: &str| ["fresh", "duplicates", "late"].map(|name| stats(errors)[name].as_u64().unwrap());
         assert_eq!((code, found(&errors)), (Some(0), [1_000, others, 0]), "{errors}");
         assert_eq!((printed.lines().count(), errors.lines().count()), (1_000, 1));
         // One after the other: it is said, once, and counted.
-        let (code, _, errors) = ran(options, &["--stats=json"], &files);
+        let (code, _, errors) = ran(options, &["--stats", "--format=json"], &files);
         let [fresh, _, late] = found(&errors);
         assert!(code == Some(0) && fresh > 1_000 && late >= others - 10, "{errors}");
         assert_eq!(errors.matches("warning").count(), 1, "{errors}");
@@ -159,7 +159,7 @@ fn what_is_out_of_order_is_said_and_what_cannot_be_holds_nothing_up() {
     let a = directory.file("a", b"a\t1000\nb\t1100\nc\t1070\nd\t1071\ne\t1300\n");
     let b = directory.file("b", b"x\t1000\ny\t7258118400\na\t1010\nz\t1350\n");
     let files = [a.clone(), b.clone()];
-    let (code, printed, errors) = ran(&TSV, &["--merge", "--stats=json"], &files);
+    let (code, printed, errors) = ran(&TSV, &["--merge", "--stats", "--format=json"], &files);
     assert_eq!(
         (code, printed.as_str()),
         (Some(0), "a\t1000\nx\t1000\ny\t7258118400\nb\t1100\nc\t1070\nd\t1071\ne\t1300\nz\t1350\n")
@@ -214,7 +214,11 @@ fn a_state_goes_on_with_each_input_where_it_was() {
                 })
                 .collect();
             let mut command = state.filter(&options);
-            let output = command.args(["--merge", "--missing", "pass", "--stats=json"]).args(files).output().unwrap();
+            let output = command
+                .args(["--merge", "--missing", "pass", "--stats", "--format=json"])
+                .args(files)
+                .output()
+                .unwrap();
             let (code, lines, errors) = said(&output);
             assert_eq!(
                 (code, stats(&errors)["late"].as_u64(), errors.lines().count()),
@@ -241,7 +245,7 @@ fn as_many_inputs_as_files_may_be_open() {
     let options = TSV.join(" ");
     let script = |most: u32| {
         format!(
-            "ulimit -n {most}; \"$0\" filter {options} --merge --state s --count c --duplicates-to d --stats=json f*"
+            "ulimit -n {most}; \"$0\" filter {options} --merge --state s --count c --duplicates-to d --stats --format json f*"
         )
     };
     let (code, printed, errors) = said(&shell(&directory, &script(131)));

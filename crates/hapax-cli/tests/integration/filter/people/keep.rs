@@ -34,7 +34,7 @@ fn it_is_the_last_one_of_each_id_with_a_directory_and_without() {
         let mut counts = Vec::new();
         for how in [&[][..], &["--spill", &spill, "--max-memory", "64M"]] {
             for file in [&plain, &packed] {
-                let output = filter(&[&options, how, &["--stats=json", file]].concat()).output().unwrap();
+                let output = filter(&[&options, how, &["--stats", "--format=json", file]].concat()).output().unwrap();
                 let (code, lines_of, errors) = said(&output);
                 assert!(code == Some(0) && lines_of == last, "{lines} {how:?} {file}: {errors}");
                 let duplicates = others.lines().count();

@@ -69,7 +69,7 @@ fn thousands_of_inputs_need_few_open_files() {
             let lines: String = (0..each).map(|line| format!("{}\n", file * each + line)).collect();
             directory.file(&format!("in/{file:05}"), lines.as_bytes());
         }
-        let script = format!("ulimit -n 32; \"$0\" filter --stats=json {how} in | wc -l");
+        let script = format!("ulimit -n 32; \"$0\" filter --stats --format json {how} in | wc -l");
         let (_, output, errors) = said(&shell(&directory, &script));
         let all = (each * files).to_string();
         assert!(output.trim() == all && errors.contains("\"duplicates\":0,"), "{how}: {output} {errors}");

@@ -30,7 +30,7 @@ fn records_end_with_nul_in_and_out() {
     let (code, _, errors) = said(&run(filter(&["--null", "--json", "/id"]), b"{\"id\":\n\n1}\0no\0"));
     assert!(code == Some(3) && errors.contains("line 2: "), "{errors}");
     let long = [vec![b'\n'; 1 << 20], b"\0a\0".to_vec()].concat();
-    let short = ["--null", "--line-bytes-max", "9", "--on-bad", "skip", "--stats=json"];
+    let short = ["--null", "--line-bytes-max", "9", "--on-bad", "skip", "--stats", "--format=json"];
     let (_, output, errors) = said(&run(filter(&short), &long));
     assert!(output == "a\0" && errors.contains("\"bad\":1,"), "{output:?} {errors}");
 }
