@@ -51,18 +51,32 @@ pub(crate) struct Machine {
 /// A run of an operation with the values that its accesses observed.
 #[derive(Default)]
 pub(crate) struct Replay {
-    observed: Vec<u64>,
+    /// What it observes: what it is run with, and what loads observed after that.
+    pub(crate) observed: Vec<u64>,
     at: usize,
+    /// What loads observe after that: the words as they are. So one run, which is much to leave,
+    /// tells of all loads that follow, if nobody comes between.
+    ahead: Vec<u64>,
+    /// Where it has been after what it was run with, each before an access.
+    pub(crate) stops: Vec<(Memory, usize, Access)>,
+    /// Where it is.
+    pub(crate) memory: Memory,
+}
+
+/// Where an operation is after an access.
+#[derive(Clone, Default)]
+pub(crate) struct Memory {
     /// The part of its observations that it may remember: two histories with one memory have one
     /// future.
-    pub(crate) memory: Vec<u64>,
-    /// The next access.
-    pub(crate) next: Option<(usize, Access)>,
+    pub(crate) observed: Vec<u64>,
     /// The tick that it has agreed on with others, in one word.
     pub(crate) tick: Option<u64>,
-    /// The effects after the last access that was observed.
+    /// The effects after the last access.
     pub(crate) effects: Vec<Effect>,
 }
+
+/// The most loads that a run is ahead.
+const AHEAD_MAX: usize = 32;
 
 thread_local! {
     static MACHINE: RefCell<Machine> = RefCell::default();
@@ -93,19 +107,22 @@ impl Access {
 }
 
 impl Replay {
-    pub(crate) fn of(observed: &[u64]) -> Self {
-        Replay { observed: observed.to_vec(), ..Replay::default() }
+    pub(crate) fn of(observed: Vec<u64>, ahead: Vec<u64>) -> Self {
+        Replay { observed, ahead, ..Replay::default() }
     }
 
-    /// Returns the value that the next access observes; `None` if the access was not made yet.
+    /// Returns the value that the next access observes; `None` if the operation is left before it.
     fn observe(&mut self, word: usize, access: Access) -> Option<u64> {
-        let Some(&value) = self.observed.get(self.at) else {
-            self.next = Some((word, access));
-            return None;
-        };
+        if self.at == self.observed.len() {
+            self.stops.push((self.memory.clone(), word, access));
+            let ahead = self.ahead.get(word).filter(|_| access == Access::Load && self.stops.len() <= AHEAD_MAX);
+            self.observed.push(*ahead?);
+        }
+        let value = self.observed[self.at];
         self.at += 1;
+        self.memory.effects.clear();
         // A compare-and-swap reveals no more than whether it has succeeded (`Failed`).
-        self.memory.push(match access {
+        self.memory.observed.push(match access {
             Access::CompareExchange(old, _) => u64::from(old == value),
             _ => value,
         });
@@ -183,17 +200,17 @@ pub(crate) fn spin_loop() {}
 /// Declares that the operation remembers nothing but this of its last `accesses` loads.
 pub(crate) fn remember(accesses: usize, what: &[u64]) {
     machine(|machine| {
-        if let Some(Replay { memory, .. }) = &mut machine.replay {
-            memory.truncate(memory.len() - accesses);
-            memory.push(SUM);
-            memory.extend(what);
+        if let Some(Replay { memory: Memory { observed, .. }, .. }) = &mut machine.replay {
+            observed.truncate(observed.len() - accesses);
+            observed.push(SUM);
+            observed.extend(what);
         }
     });
 }
 
 /// Declares that the operation remembers nothing of a call but what it returned.
 pub(crate) fn sum_up<R>(call: impl FnOnce() -> R, what: impl FnOnce(&R) -> u64) -> R {
-    let length = |machine: &mut Machine| machine.replay.as_ref().map_or(0, |replay| replay.memory.len());
+    let length = |machine: &mut Machine| machine.replay.as_ref().map_or(0, |replay| replay.memory.observed.len());
     let before = machine(length);
     let returned = call();
     let accesses = machine(length) - before;
@@ -206,9 +223,10 @@ const SUM: u64 = 0x5eed_5eed_5eed_5eed;
 
 /// Notes an effect of the last access.
 pub(crate) fn happened(effect: Effect) {
-    machine(|machine| match &mut machine.replay {
-        Some(replay) if replay.at == replay.observed.len() => replay.effects.push(effect),
-        _ => (),
+    machine(|machine| {
+        if let Some(replay) = &mut machine.replay {
+            replay.memory.effects.push(effect);
+        }
     });
 }
 
@@ -216,7 +234,7 @@ pub(crate) fn happened(effect: Effect) {
 pub(crate) fn agreed(tick: u64) {
     machine(|machine| {
         if let Some(replay) = &mut machine.replay {
-            replay.tick = Some(tick);
+            replay.memory.tick = Some(tick);
         }
     });
 }

@@ -182,7 +182,7 @@ impl<'a> Search<'a> {
         let mut paths = Paths::default();
         let mut todo = VecDeque::new();
         let mut first = self.first.clone();
-        let mut schedule = Vec::new();
+        let (mut after, mut schedule) = (first.clone(), Vec::new());
         if let Err(what) = self.settle(&mut first, &mut schedule) {
             return (1, false, Some(Violation { what, schedule }));
         }
@@ -195,7 +195,7 @@ impl<'a> Search<'a> {
                     continue;
                 }
                 finished = false;
-                let mut after = state.clone();
+                after.0.clone_from(&state.0);
                 schedule.clear();
                 schedule.push(caller as u8);
                 let stepped =
@@ -210,7 +210,7 @@ impl<'a> Search<'a> {
                     if seen.len() >= states_max {
                         return (seen.len(), true, None);
                     }
-                    todo.push_back((after, paths.add(Some(path), &schedule)));
+                    todo.push_back((after.clone(), paths.add(Some(path), &schedule)));
                 }
             }
             if finished && let Err(what) = self.look_around(&state) {
@@ -256,7 +256,7 @@ impl<'a> Search<'a> {
             return false;
         }
         let place = self.place(state, caller);
-        let (to, _) = self.automaton.follow(place.node, content.1);
+        let (to, _) = self.follow(state, place.node, content.1);
         if !place.began && matches!(self.automaton.node(to).next, Next::Done(_)) {
             return false;
         }
@@ -284,7 +284,7 @@ impl<'a> Search<'a> {
         }
         place.began |= !quiet;
         let before = self.automaton.node(place.node).tick;
-        let (to, effects) = self.automaton.follow(place.node, value);
+        let (to, effects) = self.follow(state, place.node, value);
         let effects = effects.to_vec();
         if before.is_some() && self.automaton.node(to).tick != before {
             self.go_on(state, caller);
@@ -306,6 +306,13 @@ impl<'a> Search<'a> {
             Next::Panicked(message) => Err(format!("{:?} panics: {message}", self.automaton.op(to))),
             Next::Done(fresh) => self.end(state, caller, fresh),
         }
+    }
+
+    /// Returns where a caller is that observes this value, and then what the words are in a state.
+    pub(super) fn follow(&mut self, state: &State, node: usize, value: u64) -> (usize, &[Effect]) {
+        let words = self.places.iter().zip(&self.words);
+        self.automaton
+            .follow(node, value, || words.map(|(place, word)| place.map_or(*word, |place| state.0[place])).collect())
     }
 
     pub(super) fn value(&self, state: &State, word: usize) -> u64 {
