@@ -218,6 +218,12 @@ long_frameworks() {
     cargo test --locked "${manifest[@]}"
 }
 
+# The site of the documents, also where there is no mdBook: it takes a minute or two to compile.
+long_site() {
+    command -v mdbook >/dev/null || cargo install -q mdbook --locked --no-default-features --features search --root target/mdbook
+    PATH=$PWD/target/mdbook/bin:$PATH scripts/site
+}
+
 # Drivers of the first and last version that is taken.
 long_drivers() { scripts/drivers; }
 
