@@ -288,9 +288,9 @@ impl Worker {
     ///
     /// - `Ok(().into())`: all are done.
     /// - A `Vec` with [a result for each](crate::Answers): those that are `Ok` are done; an error
-    ///   concerns its message alone, as if [`run`](Self::run) had handled it. The handler leaves out
-    ///   its effect; if all have failed, the transaction is rolled back. For another number of results
-    ///   than there are messages the batch has failed.
+    ///   concerns its message alone, as if [`run`](Self::run) had handled it. The handler leaves
+    ///   out its effect; if all have failed, the transaction is rolled back. For another number of
+    ///   results than there are messages the batch has failed.
     /// - An error with [`Later`](crate::Later): all are tried again later, and it was no attempt.
     /// - Any other error, a panic, or a lease that is over: it is unknown which message is to
     ///   blame. The batch is rolled back and halved, and its halves are handled one after the

@@ -37,7 +37,7 @@ pub(crate) struct Claimed {
     pub message: Message,
     /// The reason for which it becomes a dead letter untried.
     pub unfit: Option<Unfit>,
-    /// True if an attempt has failed, or a claim of it was lost: whoever had it may have died of it.
+    /// True if an attempt has failed, or a claim was lost: whoever had it may have died of it.
     pub was_lost: bool,
 }
 

@@ -25,7 +25,7 @@ impl<H: BatchHandler> Session<H> for TokioSession {
         let begun = database.in_time("begin", async {
             if let Some((begin, begins)) = &case.begin {
                 // Sent in front of the transaction's beginning. Nobody awaits the answers, which
-                // the driver drops: if that failed, no message is locked below that it was to count.
+                // the driver drops: if that failed, no message that it was to count is locked.
                 let _ = client.batch_execute(&database.begin()).now_or_never();
                 let _ = tokio_driver::rows(client, begin, begins).now_or_never();
                 let _ = client.batch_execute("COMMIT").now_or_never();

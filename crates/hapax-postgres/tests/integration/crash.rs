@@ -3,8 +3,8 @@
 //!
 //! Messages are received for the consumer `billing`, most of them more than once. Its effect is a
 //! row, and a message for the topic `shipping`, which a relay publishes: a row of what was on the
-//! wire, and a message received for the consumer `shipping`, whose effect is a row, too, of a batch.
-//! Nothing in these tables prevents a second effect.
+//! wire, and a message received for the consumer `shipping`, which handles batches, with a row for
+//! each. Nothing in these tables prevents a second effect.
 //!
 //! In each round one process dies: a child, which is this program once more, aborts at its step, or
 //! is killed at any moment; or the server is. Meanwhile the survivors, in this process, go on.

@@ -1,5 +1,5 @@
-//! Batches: their sizes and transactions, their answers, and what becomes of each message when one of
-//! them fails, is lost, or kills the worker.
+//! Batches: their sizes and transactions, their answers, and what becomes of each message when one
+//! of them fails, is lost, or kills the worker.
 
 use crate::handling::workers::release_all;
 use crate::*;

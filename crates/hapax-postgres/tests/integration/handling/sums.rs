@@ -1,5 +1,5 @@
-//! Amounts that batches add up, while handlers fail in each way, workers are dropped and the server
-//! is killed: each is added once, those of a key in order, and poison is put aside and nothing else.
+//! Amounts that batches add up, while handlers fail in each way, a worker is dropped and the server
+//! is killed: each is added once, those of a key in order, and nothing but poison is put aside.
 
 use crate::*;
 use std::sync::Mutex;
@@ -51,7 +51,7 @@ impl BatchHandler for Ledger {
     }
 }
 
-/// Receives amounts, some of them no numbers. Returns the sum of the others, and how many these are.
+/// Receives amounts, some of them no numbers. Returns the sum of the others, and how many are none.
 async fn received(place: &Place, client: &mut Client, random: &mut Random, messages: u64) -> (i64, i64) {
     let (mut sum, mut poison) = (0, 0);
     let mut tx = client.transaction().await.unwrap();
