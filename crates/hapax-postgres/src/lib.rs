@@ -5,7 +5,7 @@
 //! | | what is in one transaction | for |
 //! |---|---|---|
 //! | [`inbox::once`] | mark and effect | a consumer that handles a message while the broker waits |
-//! | [`inbox::receive`], [`Worker`] | mark and stored message; then effect and removal | work that is slow, tried again, ordered |
+//! | [`inbox::receive`], [`Worker`] | mark and stored message; then effect and removal | work that is slow, tried again, ordered, in bulk |
 //! | [`outbox::enqueue`], [`Relay`] | effect and message | telling others, if and only if the effect was committed |
 //!
 //! Messages may say what they are: a [kind](NewMessage::kind), a source and a subject, as
@@ -78,7 +78,7 @@ pub use claims::dead_letters::{DeadLetter, Letters};
 pub use claims::retry::Retry;
 pub use database::Database;
 pub use hapax_message::routes::{OnUnknown, RouterStats};
-pub use hapax_message::{BoxError, GiveUp, Message, Publisher};
+pub use hapax_message::{Answers, BoxError, GiveUp, Later, Message, Publisher};
 pub use mark_result::Seen;
 pub use message::{DESCRIPTION_BYTES_MAX, HEADER_BYTES_MAX, ID_BYTES_MAX, NewMessage, PAYLOAD_BYTES_MAX};
 pub use relay::Relay;
@@ -95,9 +95,10 @@ pub use store::{Layout, PostgresOptions, PostgresStore};
 pub use telemetry::backlog::Backlog;
 pub use telemetry::meters::QueueStats;
 pub use transaction::{Client, Transaction};
+pub use worker::Worker;
+pub use worker::handler::{BatchHandler, Handler};
 #[cfg(feature = "sqlx")]
-pub use worker::SqlxHandler;
+pub use worker::handler::{SqlxBatchHandler, SqlxHandler};
 pub use worker::kept_records::Keep;
-pub use worker::{Handler, Worker};
 
 use crate::store::BACKEND;

@@ -1,81 +1,41 @@
 //! Handles the messages of an inbox.
 
+mod case;
+pub(super) mod handler;
 mod handling;
 pub(super) mod kept_records;
+mod lane;
 mod running;
 #[cfg(feature = "sqlx")]
 mod sqlx_session;
 mod tokio_session;
 mod waiting;
+mod work;
 
 use super::database::Database;
 use super::errors::misconfigured;
 use super::message::{validate_name, validate_text};
-use super::{BoxError, Message};
 use crate::claims::retry::Retry;
 use crate::polling::outage::Outage;
 use crate::schema::tables::{Queue, Tables};
 use crate::store::options::within;
 use crate::telemetry::meters::{Counts, Meters, QueueStats};
-use handling::{Session, Work};
+use case::Session;
+use handler::{BatchHandler, Each, Handler};
+#[cfg(feature = "sqlx")]
+use handler::{SqlxBatchHandler, SqlxHandler};
 use hapax_store::StoreError;
 use hapax_store::sync::StdAtomicBool;
 use kept_records::Keep;
 use running::Dispatcher;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_postgres::Transaction;
 use tokio_session::TokioSession;
 use waiting::Waiting;
+use work::Work;
 
-/// The effect that a consumer's messages have.
-pub trait Handler: Send + Sync + 'static {
-    /// Has the effect, in the transaction in which the message is then removed. After an error (or
-    /// a panic, or when the lease is over) the whole transaction is rolled back, and the message is
-    /// tried again later. After an error with [`GiveUp`] it is not tried again: the message becomes
-    /// a dead letter.
-    ///
-    /// [`GiveUp`]: hapax_message::GiveUp
-    fn handle(&self, tx: &mut Transaction<'_>, message: &Message) -> impl Future<Output = Result<(), BoxError>> + Send;
-}
-
-/// A handler in a transaction of sqlx, for a [`Worker`] with a pool of sqlx.
-///
-/// ```no_run
-/// use hapax_postgres::{BoxError, Message, SqlxHandler, Tables, Worker};
-/// use sqlx::Postgres;
-/// use std::sync::Arc;
-///
-/// struct Billing;
-///
-/// impl SqlxHandler for Billing {
-///     async fn handle(
-///         &self,
-///         tx: &mut sqlx::Transaction<'_, Postgres>,
-///         message: &Message,
-///     ) -> Result<(), BoxError> {
-///         let insert = sqlx::query("INSERT INTO invoices (order_id) VALUES ($1)");
-///         insert.bind(&message.payload).execute(&mut **tx).await?;
-///         Ok(())
-///     }
-/// }
-///
-/// # async fn example(pool: sqlx::PgPool) -> Result<(), hapax_store::StoreError> {
-/// let worker = Worker::new(pool, Tables::new("public", "shop")?, "billing")?;
-/// worker.run_sqlx(Arc::new(Billing), std::future::pending()).await?; // or until a signal
-/// # Ok(())
-/// # }
-/// ```
-#[cfg(feature = "sqlx")]
-pub trait SqlxHandler: Send + Sync + 'static {
-    /// Has the effect, as [`Handler::handle`] does.
-    fn handle(
-        &self,
-        tx: &mut sqlx::Transaction<'_, sqlx::Postgres>,
-        message: &Message,
-    ) -> impl Future<Output = Result<(), BoxError>> + Send;
-}
+/// The messages of a batch, and the time for which one waits for others, where a handler gets one.
+const EACH: (usize, Duration) = (1, Duration::ZERO);
 
 /// Handles a consumer's messages: those of one key in order, one after the other; those of several
 /// keys concurrently. Any number of workers share a consumer.
@@ -146,6 +106,7 @@ pub struct Worker {
     consumer: String,
     retry: Retry,
     concurrency: usize,
+    batch: (usize, Duration),
     lease: Duration,
     poll: Duration,
     longest_outage: Duration,
@@ -173,6 +134,7 @@ impl Worker {
             consumer: consumer.into(),
             retry,
             concurrency: 8,
+            batch: (256, Duration::from_millis(10)),
             lease: Duration::from_secs(30),
             poll: Duration::from_secs(1),
             longest_outage: Duration::from_secs(300),
@@ -196,6 +158,20 @@ impl Worker {
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 1 and 1,000.
     pub fn concurrency(self, concurrency: usize) -> Result<Self, StoreError> {
         Ok(Worker { concurrency: within("concurrency", concurrency, 1..=1_000)?, ..self })
+    }
+
+    /// Sets the largest number of messages that a handler of [`run_batches`](Self::run_batches)
+    /// gets, and the time for which one waits for others. [`concurrency`](Self::concurrency) is the
+    /// number of such batches at a time. Default: 256, and 10 ms.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) unless it is between 1 and 1,000,
+    /// and at most 10 seconds.
+    pub fn handler_batch(self, messages: usize, within: Duration) -> Result<Self, StoreError> {
+        let messages = self::within("handler_batch", messages, 1..=1_000)?;
+        let within = self::within("handler_batch", within, Duration::ZERO..=Duration::from_secs(10))?;
+        Ok(Worker { batch: (messages, within), ..self })
     }
 
     /// Sets how long a handler may take. The messages of a worker that died wait for up to half as
@@ -267,7 +243,7 @@ impl Worker {
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) with a pool of sqlx, and with a
     /// pool of one connection.
     pub async fn run<H: Handler>(&self, handler: Arc<H>, stop: impl Future<Output = ()>) -> Result<(), StoreError> {
-        self.run_in::<H, TokioSession>(handler, stop).await
+        self.run_in::<_, TokioSession>(Arc::new(Each(handler)), EACH, stop).await
     }
 
     /// Handles messages with a pool of sqlx: see [`run`](Self::run).
@@ -282,7 +258,77 @@ impl Worker {
         handler: Arc<H>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), StoreError> {
-        self.run_in::<H, sqlx_session::SqlxSession>(handler, stop).await
+        self.run_in::<_, sqlx_session::SqlxSession>(Arc::new(Each(handler)), EACH, stop).await
+    }
+
+    /// Handles messages as [`run`](Self::run) does, several at a time: for effects that are one
+    /// statement for many rows.
+    ///
+    /// ```no_run
+    /// # use hapax_postgres::{BatchHandler, Tables, Worker};
+    /// # use hapax_postgres::PostgresOptions;
+    /// # use std::{sync::Arc, time::Duration};
+    /// # async fn example<Readings: BatchHandler>(readings: Readings) -> Result<(), hapax_store::StoreError> {
+    /// let options = PostgresOptions::parse("host=/run/postgresql user=app")?;
+    /// let worker = Worker::new(options, Tables::new("public", "shop")?, "readings")?;
+    /// let worker = worker.handler_batch(500, Duration::from_millis(20))?;
+    /// worker.run_batches(Arc::new(readings), std::future::pending()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Batches
+    ///
+    /// A batch begins when [as many messages](Self::handler_batch) as it may have wait for a
+    /// handler, or when the first of them has waited for others for the time that is set. All of
+    /// them are locked, and of different keys: the next one of a key is handled when the last one
+    /// is committed. One transaction has the effects of all, and removes them.
+    ///
+    /// # Answers
+    ///
+    /// - `Ok(().into())`: all are done.
+    /// - A `Vec` with [a result for each](crate::Answers): those that are `Ok` are done; an error
+    ///   concerns its message alone, as if [`run`](Self::run) had handled it. The handler leaves
+    ///   out its effect; if all have failed, the transaction is rolled back. For another number of
+    ///   results than there are messages the batch has failed.
+    /// - An error with [`Later`](crate::Later): all are tried again later, and it was no attempt.
+    /// - Any other error, a panic, or a lease that is over: it is unknown which message is to
+    ///   blame. The batch is rolled back and halved, and its halves are handled one after the
+    ///   other, down to single messages, whose failures count, as [`GiveUp`](crate::GiveUp) does. A
+    ///   message of 500 that always fails costs the others up to 18 calls more, and none of them an
+    ///   attempt.
+    ///
+    /// # What fails
+    ///
+    /// - A message that has failed, or was in a batch when its worker died, is handled by itself
+    ///   from then on: one that kills its workers takes no others with it to the dead letters.
+    /// - The leases of all messages are renewed together, also of those whose half has not had its
+    ///   turn. If some are lost, the others are handled without them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`run`](Self::run); [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) if
+    /// messages wait for others for longer than the lease.
+    pub async fn run_batches<H: BatchHandler>(
+        &self,
+        handler: Arc<H>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), StoreError> {
+        self.run_in::<_, TokioSession>(handler, self.batch, stop).await
+    }
+
+    /// Handles batches of messages with a pool of sqlx: see [`run_batches`](Self::run_batches).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`run_batches`](Self::run_batches) and [`run_sqlx`](Self::run_sqlx).
+    #[cfg(feature = "sqlx")]
+    pub async fn run_batches_sqlx<H: SqlxBatchHandler>(
+        &self,
+        handler: Arc<H>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), StoreError> {
+        self.run_in::<_, sqlx_session::SqlxSession>(handler, self.batch, stop).await
     }
 
     /// Claims as much as can be begun at once, handles it, and settles it. Returns how many
@@ -293,7 +339,7 @@ impl Worker {
     ///
     /// Those of the server and the connection; a handler's are kept with its message.
     pub async fn step<H: Handler>(&self, handler: &Arc<H>) -> Result<usize, StoreError> {
-        self.dispatcher(Arc::clone(handler))?.step::<TokioSession>().await
+        self.dispatcher(Arc::new(Each(Arc::clone(handler))), EACH)?.step::<TokioSession>().await
     }
 
     /// Does one [`step`](Self::step) with a pool of sqlx.
@@ -303,19 +349,27 @@ impl Worker {
     /// Those of [`step`](Self::step).
     #[cfg(feature = "sqlx")]
     pub async fn step_sqlx<H: SqlxHandler>(&self, handler: &Arc<H>) -> Result<usize, StoreError> {
-        self.dispatcher(Arc::clone(handler))?.step::<sqlx_session::SqlxSession>().await
+        self.dispatcher(Arc::new(Each(Arc::clone(handler))), EACH)?.step::<sqlx_session::SqlxSession>().await
     }
 
     async fn run_in<H: Send + Sync + 'static, S: Session<H>>(
         &self,
         handler: Arc<H>,
+        batch: (usize, Duration),
         stop: impl Future<Output = ()>,
     ) -> Result<(), StoreError> {
         let outage = Outage::new(self.longest_outage);
-        self.dispatcher(handler)?.run::<S>(outage, self.poll, stop).await
+        self.dispatcher(handler, batch)?.run::<S>(outage, self.poll, stop).await
     }
 
-    fn dispatcher<H: Send + Sync + 'static>(&self, handler: Arc<H>) -> Result<Dispatcher<H>, StoreError> {
+    fn dispatcher<H: Send + Sync + 'static>(
+        &self,
+        handler: Arc<H>,
+        (size, within): (usize, Duration),
+    ) -> Result<Dispatcher<H>, StoreError> {
+        if within > self.lease {
+            return Err(misconfigured("messages of a worker wait for a batch for as long as their lease at most"));
+        }
         // One connection to claim with, and to settle while all handlers are at work.
         let connections = self.database.connections_for(self.concurrency + 1);
         if connections < 2 {
@@ -331,7 +385,7 @@ impl Worker {
             handler,
             meters: Meters::new(&self.counts, Queue::Inbox, Some(&self.consumer)),
             is_stopping: StdAtomicBool::new(false),
-            waiting: Waiting::default(),
+            waiting: Waiting::new(size, within),
         };
         Ok(Dispatcher::new(work, &self.consumer, self.concurrency.min(connections - 1)))
     }
@@ -354,6 +408,9 @@ mod tests {
             worker().lease(Duration::MAX),
             worker().poll(Duration::ZERO),
             worker().poll(Duration::MAX),
+            worker().handler_batch(0, Duration::ZERO),
+            worker().handler_batch(1_001, Duration::ZERO),
+            worker().handler_batch(1, Duration::MAX),
             worker().processor(""),
             worker().processor("a\0"),
         ] {

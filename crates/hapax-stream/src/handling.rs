@@ -1,6 +1,5 @@
 //! Handlers: what they are given, how each is run and routed to, and what their errors mean.
 
-pub(super) mod answers;
 pub(super) mod attempt;
 pub(super) mod counting;
 pub(super) mod delivery;

@@ -1,6 +1,5 @@
 //! The parts of a consumer that all its runs share.
 
-use crate::handling::answers::Answers;
 use crate::handling::delivery::Delivery;
 use crate::handling::failure::BoxError;
 use crate::handling::handler::{Handle, Handler, Shown, batch_handler, handler};
@@ -9,6 +8,7 @@ use crate::options::{IdOf, Options};
 use crate::telemetry::counts::Counts;
 use crate::telemetry::health::{Health, Standing};
 use crate::telemetry::meters::KindMeters;
+use hapax_message::Answers;
 use std::sync::Arc;
 use tokio::time::Instant;
 

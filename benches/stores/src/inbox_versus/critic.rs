@@ -21,6 +21,8 @@ type Names = [[&'static str; 2]; 2];
 const RELAY: Names = [["relay", "poller of 500"], ["4 relays", "4 pollers of 500"]];
 const BATCHES: Names = [["relay, batches", "poller of 1,000, batches"], ["4 relays, batches", "4 pollers, batches"]];
 const WORKER: Names = [["worker, 8 handlers", "8 jobs at a time"], ["4 workers", "32 jobs at a time"]];
+const FIFTIES: Names =
+    [["worker, batches of 50", "50 jobs in a transaction"], ["4 workers, 50", "50 jobs, 32 connections"]];
 const ENQUEUE: Names = [["enqueue_batch of 100", "INSERT of 100"], ["enqueue_batch, 8", "INSERT of 100, 8"]];
 const KEYED: Names = [["enqueue_batch, keyed", "INSERT, keyed"], ["enqueue_batch, keyed, 8", "INSERT, keyed, 8"]];
 const ONCE: Names = [["once", "INSERT … DO NOTHING"], ["once, 8", "INSERT … DO NOTHING, 8"]];
@@ -35,8 +37,10 @@ pub async fn round(place: &Place, rows: &mut Rows, round: usize, wants: impl Fn(
             }
         }
         if wants("worker") {
-            let ours = measured(WORKER[n][0], worker::work(place, many, None));
-            rows.measure(round, ours, vec![(measured(WORKER[n][1], jobs(place, 8 * many)), None)]).await;
+            for (names, of) in [(WORKER, None), (FIFTIES, Some(50))] {
+                let ours = measured(names[n][0], worker::work(place, many, None, of));
+                rows.measure(round, ours, vec![(measured(names[n][1], jobs(place, 8 * many, of)), None)]).await;
+            }
         }
         let callers = if many == 1 { 1 } else { 8 };
         if wants("enqueue") {
@@ -108,14 +112,19 @@ async fn polled(place: &Place, many: u64, is_batching: bool) -> f64 {
     taken.count() as f64 / took.as_secs_f64()
 }
 
-async fn jobs(place: &Place, connections: u64) -> f64 {
-    let (place, all) = (&place.fresh().await, place.scale.work);
+async fn jobs(place: &Place, connections: u64, of: Option<usize>) -> f64 {
+    let (place, all) = (&place.fresh().await, worker::amount(place, of));
     place.execute(&rivals::fill(&format!("{}_jobs", place.prefix), all, None)).await;
     place.execute("VACUUM ANALYZE {p}_jobs; CHECKPOINT").await;
     let (taken, window, begun) = (Taken::new(all, None), place.scale.window, Instant::now());
     let workers = (0..connections).map(|_| {
         let (address, prefix, taken) = (place.address.clone(), place.prefix.clone(), Arc::clone(&taken));
-        tokio::spawn(async move { rivals::work(&address, &prefix, &taken, taken.wait(window)).await })
+        tokio::spawn(async move {
+            match of {
+                Some(of) => rivals::work_many(&address, &prefix, of, &taken, taken.wait(window)).await,
+                None => rivals::work(&address, &prefix, &taken, taken.wait(window)).await,
+            }
+        })
     });
     counted(place, "jobs", all, join_all(workers)).await;
     taken.count() as f64 / begun.elapsed().as_secs_f64()

@@ -2,12 +2,13 @@
 
 use super::place::{Taken, key, number, payload};
 use hapax_postgres::{
-    BoxError, Handler, Message, NewMessage, PostgresOptions, Publisher, Relay, Seen, Tables, Worker, inbox, outbox,
+    Answers, BatchHandler, BoxError, Handler, Message, NewMessage, PostgresOptions, Publisher, Relay, Seen, Tables,
+    Worker, inbox, outbox,
 };
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Transaction};
 
 pub async fn migrate(tables: &Tables, client: &Client) {
@@ -80,6 +81,20 @@ pub async fn worker(address: &str, tables: &Tables, handler: Arc<Handled>, stop:
     worker.run(handler, stop).await.expect("an end");
 }
 
+/// Works in batches until it is told to stop.
+pub async fn batch_worker(
+    address: &str,
+    tables: &Tables,
+    of: usize,
+    handler: Arc<Handled>,
+    stop: impl Future<Output = ()>,
+) {
+    let options = PostgresOptions::parse(address).expect("an address");
+    let worker = Worker::new(options, tables.clone(), "w").expect("a worker");
+    let worker = worker.handler_batch(of, Duration::from_millis(10)).expect("a batch");
+    worker.run_batches(handler, stop).await.expect("an end");
+}
+
 /// A publisher that records the messages, and takes its time.
 pub struct Published {
     pub taken: Arc<Taken>,
@@ -110,16 +125,20 @@ impl Publisher for Batched {
     }
 }
 
-/// A handler with an effect of one row.
+/// A handler with an effect of one row, for each message of a batch.
 pub struct Handled {
     pub taken: Arc<Taken>,
     pub insert: String,
+    insert_many: String,
 }
 
 impl Handled {
     pub fn new(taken: &Arc<Taken>, prefix: &str) -> Arc<Self> {
         let insert = format!("INSERT INTO {prefix}_effects (whose, key, number) VALUES ('ours', $1, $2)");
-        Arc::new(Handled { taken: Arc::clone(taken), insert })
+        let insert_many = format!(
+            "INSERT INTO {prefix}_effects (whose, key, number) SELECT 'ours', * FROM unnest($1::bytea[], $2::bytea[])"
+        );
+        Arc::new(Handled { taken: Arc::clone(taken), insert, insert_many })
     }
 }
 
@@ -129,5 +148,16 @@ impl Handler for Handled {
         tx.query_typed(&self.insert, &[(&message.key, Type::BYTEA), (&number_bytes, Type::BYTEA)]).await?;
         self.taken.take(number(&message.payload));
         Ok(())
+    }
+}
+
+impl BatchHandler for Handled {
+    async fn handle(&self, tx: &mut Transaction<'_>, messages: &[&Message]) -> Result<Answers, BoxError> {
+        let keys: Vec<_> = messages.iter().map(|message| message.key.as_deref()).collect();
+        let numbers: Vec<&[u8]> = messages.iter().map(|message| &message.payload[..8]).collect();
+        let values: [(&(dyn ToSql + Sync), Type); 2] = [(&keys, Type::BYTEA_ARRAY), (&numbers, Type::BYTEA_ARRAY)];
+        tx.query_typed(&self.insert_many, &values).await?;
+        messages.iter().for_each(|message| self.taken.take(number(&message.payload)));
+        Ok(().into())
     }
 }

@@ -136,6 +136,37 @@ pub async fn poll(
     }
 }
 
+/// Takes so many jobs at once, with their effects in the transaction in which they are removed.
+pub async fn work_many(address: &str, p: &str, of: usize, taken: &Arc<Taken>, stop: impl Future<Output = ()>) {
+    let mut client = client(address).await;
+    let sql = format!(
+        "DELETE FROM {p}_jobs WHERE id = ANY (ARRAY(SELECT id FROM {p}_jobs ORDER BY id FOR UPDATE SKIP LOCKED LIMIT {of})) \
+         RETURNING key, payload"
+    );
+    let take = client.prepare(&sql).await.expect("a statement");
+    let effects = format!(
+        "INSERT INTO {p}_effects (whose, key, number) SELECT 'theirs', * FROM unnest($1::bytea[], $2::bytea[])"
+    );
+    let effects = client.prepare(&effects).await.expect("a statement");
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        let tx = client.transaction().await.expect("a transaction");
+        let jobs = tx.query(&take, &[]).await.expect("an answer");
+        let keys: Vec<Option<&[u8]>> = jobs.iter().map(|job| job.get("key")).collect();
+        let payloads: Vec<&[u8]> = jobs.iter().map(|job| job.get("payload")).collect();
+        let numbers: Vec<&[u8]> = payloads.iter().map(|payload| &payload[..8]).collect();
+        tx.execute(&effects, &[&keys, &numbers]).await.expect("an answer");
+        payloads.iter().for_each(|payload| taken.take(number(payload)));
+        tx.commit().await.expect("a commit");
+        let pause = if jobs.is_empty() { Duration::from_millis(10) } else { Duration::ZERO };
+        tokio::select! {
+            biased;
+            () = &mut stop => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
 /// Takes jobs one by one, each with its effect in the transaction in which it is removed.
 pub async fn work(address: &str, p: &str, taken: &Arc<Taken>, stop: impl Future<Output = ()>) {
     let mut client = client(address).await;

@@ -19,21 +19,29 @@ const CASES: [(u64, Option<u64>, &str, &str); 4] = [
 
 pub async fn round(place: &Place, rows: &mut Rows, round: usize) {
     for (workers, keys, our_name, their_name) in CASES {
-        let ours = measured(our_name, work(place, workers, keys));
+        let ours = measured(our_name, work(place, workers, keys, None));
         rows.measure(round, ours, vec![(measured(their_name, rival(place, workers, keys)), Some(0.8))]).await;
     }
 }
 
-/// Returns messages with an effect, a second.
-pub async fn work(place: &Place, workers: u64, keys: Option<u64>) -> f64 {
-    let (place, all) = (&place.fresh().await, place.scale.work);
-    fill(place, all, keys).await;
+/// Returns messages with an effect, a second, in batches of some.
+pub async fn work(place: &Place, workers: u64, keys: Option<u64>, of: Option<usize>) -> f64 {
+    let (place, all) = (&place.fresh().await, amount(place, of));
+    match of {
+        Some(_) => fill_at_once(place, all).await,
+        None => fill(place, all, keys).await,
+    }
     place.execute("VACUUM ANALYZE {p}_inbox; CHECKPOINT").await;
     let taken = Taken::new(all, keys);
     let rate = side_by_side(place, workers, &taken, |place, taken| {
         let (address, tables, window) = (place.address.clone(), place.tables.clone(), place.scale.window);
         let (handled, taken) = (Handled::new(taken, &place.prefix), Arc::clone(taken));
-        async move { ours::worker(&address, &tables, handled, taken.wait(window)).await }
+        async move {
+            match of {
+                Some(of) => ours::batch_worker(&address, &tables, of, handled, taken.wait(window)).await,
+                None => ours::worker(&address, &tables, handled, taken.wait(window)).await,
+            }
+        }
     });
     let rate = rate.await;
     verify(place, "inbox", all, keys).await;
@@ -88,6 +96,18 @@ async fn verify(place: &Place, queue: &str, all: u64, keys: Option<u64>) {
             WHERE is_late";
         assert_eq!(place.count(late).await, 0, "effects of each key are in order");
     }
+}
+
+/// Returns how many messages there are to work on: in batches, enough that they take a while.
+pub fn amount(place: &Place, of: Option<usize>) -> u64 {
+    place.scale.work * of.map_or(1, |_| 10)
+}
+
+/// Stores messages as if they were received, in one statement.
+async fn fill_at_once(place: &Place, messages: u64) {
+    let sql = "INSERT INTO {p}_inbox (name, due_at, id, payload) SELECT 'w', clock_timestamp(), int8send(n), \
+        int8send(n) || decode(repeat('78', 92), 'hex') FROM generate_series(0, {last}) n";
+    place.execute(&sql.replace("{last}", &(messages - 1).to_string())).await;
 }
 
 /// Receives the messages that are to be handled.

@@ -1,7 +1,7 @@
 //! One attempt of a handler or a publisher: it has a limit, may panic, and may give up.
 
 use crate::BoxError;
-use hapax_message::{GiveUp, causes};
+use hapax_message::{GiveUp, Later, causes};
 use hapax_store::unwind::{self, Cut};
 use std::time::Duration;
 
@@ -12,6 +12,9 @@ pub(crate) enum Cause {
     Error,
     /// The attempt returned an error that says that another attempt cannot help.
     GaveUp,
+    /// The attempt returned an error that says that it was none, and perhaps after how long another
+    /// one is to be made.
+    Later(Option<Duration>),
     Panic,
     TimeOut,
 }
@@ -30,12 +33,16 @@ impl Failed {
 
     /// Returns true if the attempt ended by itself, so that it has left nothing half done.
     pub(crate) fn is_reported(&self) -> bool {
-        matches!(self.cause, Cause::Error | Cause::GaveUp)
+        matches!(self.cause, Cause::Error | Cause::GaveUp | Cause::Later(_))
     }
 
     /// Returns the text of an error, with its causes: drivers' errors say little without them.
     pub(crate) fn of(error: &BoxError) -> Self {
-        let cause = if causes(&**error).any(|error| error.is::<GiveUp>()) { Cause::GaveUp } else { Cause::Error };
+        let says = |error: &(dyn std::error::Error + 'static)| match error.downcast_ref::<Later>() {
+            Some(later) => Some(Cause::Later(later.wait())),
+            None => error.is::<GiveUp>().then_some(Cause::GaveUp),
+        };
+        let cause = causes(&**error).find_map(says).unwrap_or(Cause::Error);
         let causes = std::iter::successors(error.source(), |cause| cause.source());
         Failed::new(cause, causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))
     }
@@ -54,7 +61,7 @@ pub(crate) async fn limited<T>(limit: Duration, attempt: impl Future<Output = T>
 }
 
 /// Runs an attempt that may report a failure itself.
-pub(crate) async fn run(limit: Duration, attempt: impl Future<Output = Result<(), BoxError>>) -> Result<(), Failed> {
+pub(crate) async fn run<T>(limit: Duration, attempt: impl Future<Output = Result<T, BoxError>>) -> Result<T, Failed> {
     limited(limit, attempt).await?.map_err(|error| Failed::of(&error))
 }
 
@@ -66,11 +73,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_way_to_fail_says_so() {
         let second = Duration::from_secs(1);
-        let failed = |cause, error: &str| Err(Failed::new(cause, error));
+        let failed = |cause, error: &str| Err::<(), _>(Failed::new(cause, error));
         assert_eq!(run(second, async { Ok(()) }).await, Ok(()));
         assert_eq!(run(second, async { Err("no".into()) }).await, failed(Cause::Error, "no"));
         let hopeless = async { Err(GiveUp::because("gone").into()) };
         assert_eq!(run(second, hopeless).await, failed(Cause::GaveUp, "gone"));
+        let away = async { Err(Later::because(GiveUp::because("away")).after(second).into()) };
+        assert_eq!(run(second, away).await, failed(Cause::Later(Some(second)), "away"));
         let caused = io::Error::other(StoreErrorLike(io::Error::other("cable")));
         assert_eq!(run(second, async { Err(caused.into()) }).await, failed(Cause::Error, "outer: cable"));
         let panics = run(second, async { panic!("at {}", 1) }).await;

@@ -37,8 +37,7 @@ pub(crate) struct Claimed {
     pub message: Message,
     /// The reason for which it becomes a dead letter untried.
     pub unfit: Option<Unfit>,
-    /// True if a claim of it was lost, or an attempt was begun that has not ended: whoever had it
-    /// may have died of it.
+    /// True if an attempt has failed, or a claim was lost: whoever had it may have died of it.
     pub was_lost: bool,
 }
 
@@ -72,6 +71,11 @@ pub(crate) enum Fate {
         error: String,
         delay: Duration,
     },
+    /// Not tried, as its handler said: tried again after that long.
+    Later {
+        error: String,
+        delay: Duration,
+    },
     Dead {
         error: String,
     },
@@ -80,10 +84,12 @@ pub(crate) enum Fate {
 impl Fate {
     /// Returns the fate after a failed attempt, which was attempt number `attempts`.
     pub(crate) fn of_failure(retry: &Retry, attempts: u32, failed: &Failed) -> Self {
-        if failed.cause == Cause::GaveUp || retry.is_last(attempts) {
-            Fate::dead(&failed.error)
-        } else {
-            Fate::Failed { error: kept_error(&failed.error), delay: retry.delay(attempts) }
+        let error = kept_error(&failed.error);
+        match failed.cause {
+            Cause::Later(after) => Fate::Later { error, delay: after.unwrap_or_else(|| retry.delay(attempts)) },
+            Cause::GaveUp => Fate::Dead { error },
+            _ if retry.is_last(attempts) => Fate::Dead { error },
+            _ => Fate::Failed { error, delay: retry.delay(attempts) },
         }
     }
 
@@ -120,6 +126,15 @@ pub(crate) struct Tried {
     pub position: i64,
     pub attempts: u32,
     pub fate: Fate,
+}
+
+impl Tried {
+    /// Returns what becomes of a message whose attempt of this number has failed, or was none.
+    pub(crate) fn failed(retry: &Retry, position: i64, attempts: u32, failed: &Failed) -> Self {
+        let is_none = matches!(failed.cause, Cause::Later(_));
+        let fate = Fate::of_failure(retry, attempts, failed);
+        Tried { position, attempts: attempts.saturating_sub(is_none.into()), fate }
+    }
 }
 
 impl Run {
@@ -268,5 +283,8 @@ mod tests {
         assert_eq!(delays, [second, 2 * second].map(|delay| Fate::Failed { error: "no".into(), delay }));
         assert_eq!(Fate::of_failure(&retry, 3, &failed(Cause::Panic, "a\0")), Fate::dead("a\u{fffd}"));
         assert_eq!(Fate::of_failure(&retry, 1, &failed(Cause::GaveUp, "no")), Fate::dead("no"));
+        let later = |after| Tried::failed(&retry, 7, 3, &failed(Cause::Later(after), "no"));
+        let waits = |delay| Tried { position: 7, attempts: 2, fate: Fate::Later { error: "no".into(), delay } };
+        assert_eq!([None, Some(second)].map(later), [2 * second, second].map(waits));
     }
 }

@@ -244,7 +244,11 @@ impl Columns {
                     self.done_tokens.push(outcome.token);
                 }
                 Fate::Failed { error, delay } => {
-                    put_off = jittered(*delay);
+                    put_off = -jittered(*delay);
+                    self.tried(outcome.token, tried.position, tried.attempts, Some(error), false, put_off);
+                }
+                Fate::Later { error, delay } => {
+                    put_off = -micros(*delay);
                     self.tried(outcome.token, tried.position, tried.attempts, Some(error), false, put_off);
                 }
                 Fate::Dead { error } => {

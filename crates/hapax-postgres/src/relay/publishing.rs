@@ -2,7 +2,7 @@
 
 use crate::Publisher;
 use crate::claims::attempt::{self, Cause, Failed};
-use crate::claims::queue::{Claimed, Fate, Outcome, Run, Tried, Unfit};
+use crate::claims::queue::{Claimed, Outcome, Run};
 use crate::claims::retry::Retry;
 use crate::relay::breaker::{Breakers, Change, Signal};
 use crate::telemetry::meters::{Event, Meters};
@@ -110,7 +110,7 @@ impl<P: Publisher> Publishing<P> {
             let began = Instant::now();
             let publishing = attempt::run(self.timeout, async { self.publisher.publish(&claimed.message).await });
             let tried = spans::publishing(&claimed.message, publishing).await;
-            self.meters.recorder.took(claimed.message.kind.as_deref(), began.elapsed());
+            self.meters.took([&claimed.message], began.elapsed());
             if !self.tried(&mut run, claimed.position, &claimed.message, tried) {
                 break;
             }
@@ -140,7 +140,7 @@ impl<P: Publisher> Publishing<P> {
             if matches!(answers, Ok(Some(_))) {
                 self.has_batches.get_or_init(|| true);
             }
-            self.meters.recorder.took(common_kind(&messages), began.elapsed());
+            self.meters.took(&messages, began.elapsed());
             going.clear();
             let answers = answered(answers, messages.len());
             for (((run, position), message), answer) in tries.into_iter().zip(&messages).zip(answers) {
@@ -154,21 +154,9 @@ impl<P: Publisher> Publishing<P> {
     /// Returns the next message, if it may be published now. One that has expired or cannot be read
     /// becomes a dead letter, and holds up no other.
     fn next(&self, run: &mut OpenRun) -> Option<Claimed> {
-        while let Some(unfit) = run.left.front()?.unfit.clone() {
-            let claimed = run.left.pop_front()?;
-            let kind = claimed.message.kind.as_deref();
-            let fate = match unfit {
-                Unfit::Expired => {
-                    self.meters.happened(Event::Expired, [kind]);
-                    Fate::dead("it expired before it was published")
-                }
-                Unfit::Unreadable(what) => {
-                    let fate = Fate::dead(&what);
-                    self.meters.failed(kind, Cause::GaveUp, &fate);
-                    fate
-                }
-            };
-            run.outcome.fates.push(Tried { position: claimed.position, attempts: claimed.message.attempts, fate });
+        while let Some(tried) = self.meters.unfit(run.left.front()?, "published") {
+            run.left.pop_front();
+            run.outcome.fates.push(tried);
         }
         if Instant::now() >= run.begin_until || self.is_stopping.load(Ordering::Relaxed) {
             return None;
@@ -182,18 +170,7 @@ impl<P: Publisher> Publishing<P> {
     /// Records how an attempt ended. Returns true if the next message of the key may follow.
     fn tried(&self, run: &mut OpenRun, position: i64, message: &Message, tried: Result<(), Failed>) -> bool {
         let attempts = message.attempts.saturating_add(1);
-        let fate = match &tried {
-            Ok(()) => {
-                self.meters.happened(Event::Done, [message.kind.as_deref()]);
-                self.meters.recorder.lagged(message.kind.as_deref(), message.enqueued_at);
-                Fate::Done
-            }
-            Err(failed) => {
-                let fate = Fate::of_failure(&self.retry, attempts, failed);
-                self.meters.failed(message.kind.as_deref(), failed.cause, &fate);
-                fate
-            }
-        };
+        run.outcome.fates.push(self.meters.tried(&self.retry, position, message, attempts, tried.as_ref().err()));
         let signal = match &tried {
             Ok(()) => Signal::Success,
             Err(Failed { cause: Cause::GaveUp, .. }) => Signal::Nothing,
@@ -206,7 +183,6 @@ impl<P: Publisher> Publishing<P> {
         if let Some(change) = breakers.ended(&run.outcome.name, run.is_probe, signal, Instant::now(), random) {
             self.meters.paused(breakers.paused(), change == Change::Paused);
         }
-        run.outcome.fates.push(Tried { position, attempts, fate });
         tried.is_ok()
     }
 
@@ -234,12 +210,6 @@ fn answered(answers: Result<Option<Vec<Result<(), BoxError>>>, Failed>, messages
         Err(failed) => Failed::new(failed.cause, format!("publish_batch of {messages} messages: {}", failed.error)),
     };
     vec![Err(failed); messages]
-}
-
-/// Returns the kind that all messages of a batch have; none if there are several.
-fn common_kind(messages: &[Message]) -> Option<&str> {
-    let kind = messages.first()?.kind.as_deref()?;
-    messages.iter().all(|message| message.kind.as_deref() == Some(kind)).then_some(kind)
 }
 
 /// Returns the bytes of memory that a message takes, and a little more.

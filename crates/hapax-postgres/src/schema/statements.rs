@@ -24,19 +24,21 @@ fn called(tables: &Tables, function: &str, values: usize) -> String {
     format!("{}({})", tables.table(function), values.join(", "))
 }
 
-/// Removes a message that is locked, and writes down what it was, if there is to be a record:
-/// `true` with its content. It is a statement without values, which is sent together with a commit.
+/// Removes messages that are locked, each after so many attempts more than are counted, and writes
+/// down what they were, if there are to be records: `true` with their content. It is a statement
+/// without values, which is sent together with a commit.
 pub(crate) fn finish(
     tables: &Tables,
-    position: i64,
-    attempts: u32,
+    positions: &[i64],
+    more: u8,
     processor: Option<&str>,
     record: Option<bool>,
 ) -> String {
     let processor = processor.map_or_else(|| "NULL".into(), literal);
     let record = record.map_or_else(|| "NULL".into(), |is_whole| is_whole.to_string());
     let function = tables.table("inbox_finish");
-    format!("SELECT {function}({position}::pg_catalog.int8, {attempts}, {processor}::pg_catalog.text, {record})")
+    let positions = positions.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+    format!("SELECT {function}('{{{positions}}}'::pg_catalog.int8[], {more}, {processor}::pg_catalog.text, {record})")
 }
 
 /// Returns a text as a literal, whatever `standard_conforming_strings` is.
@@ -61,7 +63,10 @@ mod tests {
     #[test]
     fn a_literal_is_one_whatever_is_in_it() {
         assert_eq!(literal(r"a'b\c"), r"E'a''b\\c'");
-        let sql = finish(&Tables::new("public", "shop").unwrap(), 7, 2, Some("'); DROP TABLE x; --"), Some(true));
-        assert!(sql.ends_with(r"(7::pg_catalog.int8, 2, E'''); DROP TABLE x; --'::pg_catalog.text, true)"), "{sql}");
+        let sql = finish(&Tables::new("public", "shop").unwrap(), &[7, 8], 1, Some("'); DROP TABLE x; --"), Some(true));
+        assert!(
+            sql.ends_with(r"('{7,8}'::pg_catalog.int8[], 1, E'''); DROP TABLE x; --'::pg_catalog.text, true)"),
+            "{sql}"
+        );
     }
 }

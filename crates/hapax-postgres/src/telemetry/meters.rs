@@ -2,11 +2,12 @@
 //! and ids that were marked, as a metric.
 
 use super::backlog::{self, Backlog};
-use crate::Database;
-use crate::claims::attempt::Cause;
-use crate::claims::queue::Fate;
+use crate::claims::attempt::{Cause, Failed};
+use crate::claims::queue::{Claimed, Fate, Tried, Unfit};
+use crate::claims::retry::Retry;
 use crate::schema::statements;
 use crate::schema::tables::{Queue, Tables};
+use crate::{Database, Message};
 use hapax::seam::random;
 use hapax_store::back_off::jittered;
 use std::convert::Infallible;
@@ -40,6 +41,8 @@ hapax::counted! {
         panicked: Panicked,
         /// Attempts that took too long.
         timed_out: TimedOut,
+        /// Attempts that were none, as their handlers said.
+        later: Later,
         /// Messages that were given up after an attempt.
         dead: Dead,
         /// Messages that expired before they were tried; they are dead letters, too.
@@ -84,8 +87,31 @@ impl Meters {
         self.counts.add(event, messages);
     }
 
+    /// Records how an attempt ended, and returns what becomes of its message.
+    pub(crate) fn tried(
+        &self,
+        retry: &Retry,
+        position: i64,
+        message: &Message,
+        attempts: u32,
+        failed: Option<&Failed>,
+    ) -> Tried {
+        let kind = message.kind.as_deref();
+        let Some(failed) = failed else {
+            self.happened(Event::Done, [kind]);
+            self.recorder.lagged(kind, message.enqueued_at);
+            return Tried { position, attempts, fate: Fate::Done };
+        };
+        let tried = Tried::failed(retry, position, attempts, failed);
+        self.failed(kind, failed.cause, &tried.fate);
+        tried
+    }
+
     /// Records that an attempt failed, and what becomes of its message.
-    pub(crate) fn failed(&self, kind: Option<&str>, cause: Cause, fate: &Fate) {
+    fn failed(&self, kind: Option<&str>, cause: Cause, fate: &Fate) {
+        if matches!(cause, Cause::Later(_)) {
+            return self.happened(Event::Later, [kind]);
+        }
         self.happened(Event::Failed, [kind]);
         if matches!(fate, Fate::Dead { .. }) {
             self.happened(Event::Dead, [kind]);
@@ -93,8 +119,33 @@ impl Meters {
         match cause {
             Cause::Panic => self.happened(Event::Panicked, [kind]),
             Cause::TimeOut => self.happened(Event::TimedOut, [kind]),
-            Cause::Error | Cause::GaveUp => {}
+            Cause::Error | Cause::GaveUp | Cause::Later(_) => {}
         }
+    }
+
+    /// Records that a message becomes a dead letter before this is done to it, if it cannot be
+    /// tried.
+    pub(crate) fn unfit(&self, claimed: &Claimed, done: &str) -> Option<Tried> {
+        let kind = claimed.message.kind.as_deref();
+        let fate = match claimed.unfit.as_ref()? {
+            Unfit::Expired => {
+                self.happened(Event::Expired, [kind]);
+                Fate::dead(&format!("it expired before it was {done}"))
+            }
+            Unfit::Unreadable(what) => {
+                let fate = Fate::dead(what);
+                self.failed(kind, Cause::GaveUp, &fate);
+                fate
+            }
+        };
+        Some(Tried { position: claimed.position, attempts: claimed.message.attempts, fate })
+    }
+
+    /// Records how long an attempt at some messages took, under the kind that all of them have.
+    pub(crate) fn took<'m>(&self, messages: impl IntoIterator<Item = &'m Message>, took: Duration) {
+        let mut kinds = messages.into_iter().map(|message| message.kind.as_deref());
+        let first = kinds.next().flatten();
+        self.recorder.took(first.filter(|_| kinds.all(|kind| kind == first)), took);
     }
 
     /// Records that so many topics of a relay pause now, and whether one of them has just begun to.

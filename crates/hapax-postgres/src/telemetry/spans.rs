@@ -6,8 +6,20 @@ use hapax_message::TraceContext;
 use tracing::instrument::{Instrument as _, Instrumented};
 use tracing::{Span, debug_span, field};
 
-/// Runs an attempt of a handler in a span of its own.
-pub(crate) fn handling<F: Future>(message: &Message, processor: Option<&str>, handling: F) -> Instrumented<F> {
+/// Runs an attempt of a handler in a span of its own. Each of several messages has one within it,
+/// which ends at once.
+pub(crate) fn handling<F: Future>(messages: &[&Message], processor: Option<&str>, handling: F) -> Instrumented<F> {
+    if let [message] = messages {
+        return handling.instrument(of_attempt(message, processor));
+    }
+    let span = debug_span!("hapax_worker_handle_batch", messages = messages.len());
+    if !span.is_disabled() {
+        span.in_scope(|| messages.iter().for_each(|message| drop(of_attempt(message, processor))));
+    }
+    handling.instrument(span)
+}
+
+fn of_attempt(message: &Message, processor: Option<&str>) -> Span {
     let span = debug_span!(
         "hapax_worker_handle",
         consumer = message.name,
@@ -23,7 +35,7 @@ pub(crate) fn handling<F: Future>(message: &Message, processor: Option<&str>, ha
         trace_id = field::Empty
     );
     say(&span, message);
-    handling.instrument(span)
+    span
 }
 
 /// Runs a publication in a span of its own.

@@ -1,26 +1,22 @@
-//! One run of messages, by one handler, on a connection of its own.
+//! Runs of messages, by one handler, on a connection of its own.
 //!
-//! Each message takes one transaction, which locks the message, has the handler's effect, and
-//! removes the message. Where some of the claim's lease has passed, or a claim of the message was
-//! lost, one of ours comes before it, which renews the lease, and counts the attempt.
-//!
-//! Our limits come before the server's, which are a safety net: a server that ends a transaction
-//! takes the connection with it, and the error of the attempt.
+//! A batch has the next message of each run, and takes one transaction, which locks the messages,
+//! has the handler's effect, and removes them. Where some of a claim's lease has passed, or a claim
+//! of the message was lost, one of ours comes before it, which renews leases, and counts the
+//! attempt. A batch that fails is taken apart, half by half: it is unknown which message is to
+//! blame.
 
-use super::waiting::Waiting;
+use super::case::{Case, Ended, Running, Session};
+use super::lane::{Columns, Lane};
+use super::work::Work;
 use crate::claims::attempt::{Cause, Failed};
-use crate::claims::queue::{Claimed, Fate, Outcome, Run, Tried, Unfit, micros};
-use crate::claims::retry::Retry;
-use crate::database::{Database, NET};
+use crate::claims::queue::{Fate, Outcome, Tried};
 use crate::schema::statements;
-use crate::schema::tables::Tables;
-use crate::telemetry::meters::{Event, Meters};
+use crate::telemetry::meters::Event;
 use crate::telemetry::spans;
-use crate::transaction::{Row, Value};
-use crate::worker::kept_records::Keep;
-use crate::{BoxError, Message};
+use crate::transaction::Value;
 use hapax_store::StoreError;
-use hapax_store::sync::{Ordering, StdAtomicBool};
+use hapax_store::sync::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
@@ -28,22 +24,6 @@ use tokio::time::Instant;
 
 /// The time by which a run is put off that could not be begun.
 const PUT_OFF: Duration = Duration::from_millis(500);
-
-/// The parts that all runs of a worker have in common.
-pub(super) struct Work<H> {
-    pub database: Database,
-    pub tables: Tables,
-    pub retry: Retry,
-    /// The time that a handler may take.
-    pub lease: Duration,
-    pub keep: Keep,
-    pub processor: Option<String>,
-    pub handler: Arc<H>,
-    pub meters: Meters,
-    /// True once the messages that were claimed and not begun are to be given back.
-    pub is_stopping: StdAtomicBool,
-    pub waiting: Waiting,
-}
 
 /// The end of a run.
 pub(super) struct Handled {
@@ -54,124 +34,27 @@ pub(super) struct Handled {
     pub error: Option<StoreError>,
 }
 
-/// The name of a transaction that runs: the server's process, and when the transaction began.
-pub(super) struct Running {
-    pid: i32,
-    began: String,
-}
-
-impl Running {
-    /// Reads what `inbox_hold` has returned.
-    pub(super) fn of(row: &Row) -> Result<Self, StoreError> {
-        Ok(Running { pid: row.get("pid")?, began: row.get("began")? })
-    }
-}
-
-/// A connection for transactions of handlers of this kind. Dropping it closes it.
-pub(super) trait Session<H>: Send + Sized + 'static {
-    fn connect(database: &Database) -> impl Future<Output = Result<Self, StoreError>> + Send;
-
-    /// Begins an attempt, and handles the message in a transaction of its own. The lock on the
-    /// message shows whether the attempt was begun: the message has the number of this attempt
-    /// then.
-    fn handle(&mut self, case: &Case<'_, H>) -> impl Future<Output = Ended> + Send;
-
-    /// Returns the transaction in which a handler was interrupted.
-    fn interrupted(&self) -> Option<&Running>;
-
-    /// Rolls back a transaction in which a handler was interrupted.
-    fn roll_back(&mut self) -> impl Future<Output = Result<(), StoreError>> + Send;
-
-    /// Gives the connection back. Nothing is open on it: it may be a shared one.
-    fn finish(self);
-}
-
-/// A message, and the statements about it.
-pub(super) struct Case<'c, H> {
-    pub database: &'c Database,
-    pub handler: &'c H,
-    pub message: &'c Message,
-    pub lease: Duration,
-    /// The failure with which it is given up, unless somebody is still at work on it.
-    pub hopeless: Option<Failed>,
-    /// The statement that counts the attempt, and renews the lease, where that has to be.
-    pub begin: Option<(String, [Value<'c>; 6])>,
-    /// The statement that locks the message, if the attempt was begun, and returns the process that
-    /// serves the transaction.
-    pub lock: String,
-    pub held: [Value<'c>; 6],
-    /// The statement that removes the message, and keeps what is to be kept of it.
-    pub remove: String,
-}
-
-/// The end of a handler's transaction.
-pub(super) enum Ended {
-    Committed,
-    /// Lost: somebody else has the message.
-    Lost,
-    /// The handler was not called: the message has expired.
-    Expired,
-    /// Failed, and rolled back.
-    Failed(Failed),
-    /// Failed, and the transaction may be open still, or be committed.
-    Broken(Failed),
-    /// The handler was not called.
-    NotBegun(StoreError),
-}
-
-impl Ended {
-    /// Returns `Failed` if the rollback was answered, and `Broken` otherwise.
-    pub(super) fn undone(failed: Failed, rolled_back: Result<(), StoreError>) -> Self {
-        match rolled_back {
-            Ok(()) => Ended::Failed(failed),
-            Err(_) => Ended::Broken(failed),
-        }
-    }
-}
-
-impl<H> Case<'_, H> {
-    /// Returns the end of the transaction if the handler is not to be called, once that is rolled
-    /// back.
-    pub(super) fn without_handler(&self, is_locked: bool) -> Option<Ended> {
-        if is_locked { self.hopeless.clone().map(Ended::Failed) } else { Some(Ended::Lost) }
-    }
-
-    /// Waits for the answer to a commit, which may take as long as a handler.
-    pub(super) async fn committed<A, E: Into<BoxError>>(
-        &self,
-        commit: impl Future<Output = Result<A, E>>,
-    ) -> Result<(), Failed> {
-        let limit = self.lease + NET + Duration::from_secs(1);
-        match tokio::time::timeout(limit, commit).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(Failed::of(&error.into())),
-            Err(_) => Err(Failed::new(Cause::TimeOut, format!("it was not committed within {limit:?}"))),
-        }
-    }
-}
-
 impl<H: Send + Sync + 'static> Work<H> {
-    /// Returns how long the server keeps a message for us: as long as a handler may take, and a
-    /// while to settle it.
-    pub(super) fn leased(&self) -> Duration {
-        self.lease + self.to_settle()
-    }
-
-    /// Returns how long it keeps it after a handler's time is over. Half of that is enough where
-    /// the claim has just been made.
-    fn to_settle(&self) -> Duration {
-        (self.lease / 2).clamp(Duration::from_millis(50), NET)
-    }
-
-    /// Handles runs one after the other, as long as some wait.
+    /// Handles runs, as many together as a batch may have, as long as some wait.
     pub(super) async fn work_off<S: Session<H>>(self: Arc<Self>, ended: UnboundedSender<Handled>) {
-        let mut session: Option<S> = None;
-        while let Some(run) = self.waiting.next(&self.is_stopping) {
-            let began = Instant::now();
-            let handled = self.run(&mut session, run).await;
-            self.waiting.took(began.elapsed());
-            if ended.send(handled).is_err() {
+        let (mut session, mut lanes) = (None::<S>, Vec::new());
+        loop {
+            lanes.extend(self.waiting.next(lanes.len(), &self.is_stopping).into_iter().map(Lane::of));
+            if lanes.is_empty() {
                 break;
+            }
+            let mut error = self.round(&mut session, &mut lanes).await.err();
+            let (ends, is_broken) = (self.is_stopping.load(Ordering::Relaxed), error.is_some());
+            let over;
+            (over, lanes) =
+                lanes.into_iter().partition::<Vec<Lane>, _>(|lane| ends || is_broken || lane.head().is_none());
+            for mut lane in over {
+                if is_broken && !lane.left.is_empty() {
+                    lane.outcome.put_off = PUT_OFF;
+                }
+                if ended.send(self.ended(lane, error.take())).is_err() {
+                    return;
+                }
             }
         }
         if let Some(session) = session {
@@ -179,143 +62,120 @@ impl<H: Send + Sync + 'static> Work<H> {
         }
     }
 
-    /// Handles messages one after the other, until one fails or the worker stops.
-    async fn run<S: Session<H>>(&self, session: &mut Option<S>, mut run: Run) -> Handled {
-        let mut outcome = run.outcome();
-        let messages = std::mem::take(&mut run.messages);
-        let count = messages.len();
-        let kinds: Vec<Option<String>> = messages.iter().map(|claimed| claimed.message.kind.clone()).collect();
-        let error = match self.handle_all(session, &run, messages, &mut outcome).await {
-            Ok(()) => None,
-            Err(error) => {
-                // The connection is closed, since nobody knows what is open on it.
-                drop(session.take());
-                outcome.put_off = PUT_OFF;
-                Some(error)
+    /// Handles the next message of each run: together, but for those that have failed or were lost
+    /// before, each of which might fail the others, or take them with it. Fails if no message is at
+    /// fault; nothing is open on the session then.
+    async fn round<S: Session<H>>(&self, session: &mut Option<S>, lanes: &mut [Lane]) -> Result<(), StoreError> {
+        for lane in &mut *lanes {
+            while let Some(tried) = lane.head().and_then(|head| self.meters.unfit(head, "handled")) {
+                lane.left.pop_front();
+                lane.outcome.fates.push(tried);
             }
-        };
-        let begun = outcome.fates.len();
-        self.meters.happened(Event::Released, kinds[begun..].iter().map(Option::as_deref));
-        let is_done = |tried: &Tried| tried.fate == Fate::Done;
-        if begun == count && outcome.fates.iter().all(is_done) {
-            outcome.first = None;
         }
-        // Each was removed together with its effect. If a failover has undone both, it is there
-        // again, under the same claim, and is not done.
-        outcome.fates.retain(|tried| !is_done(tried));
-        Handled { outcome, begun, error }
-    }
-
-    async fn handle_all<S: Session<H>>(
-        &self,
-        session: &mut Option<S>,
-        run: &Run,
-        messages: Vec<Claimed>,
-        outcome: &mut Outcome,
-    ) -> Result<(), StoreError> {
-        let mut current = match session.take() {
-            Some(session) => session,
-            None => S::connect(&self.database).await?,
-        };
-        for claimed in messages {
-            if self.is_stopping.load(Ordering::Relaxed) {
-                break;
+        let is_alone = |at: &usize| lanes[*at].head().is_some_and(|head| head.was_lost);
+        let (alone, together): (Vec<_>, Vec<_>) =
+            (0..lanes.len()).filter(|at| lanes[*at].head().is_some()).partition(is_alone);
+        let mut parts: Vec<Vec<usize>> = alone.into_iter().map(|at| vec![at]).collect();
+        parts.push(together);
+        while let Some(mut part) = parts.pop().filter(|_| !self.is_stopping.load(Ordering::Relaxed)) {
+            if part.is_empty() {
+                continue;
             }
-            let (attempts, ended) = self.attempt(&mut current, run, &claimed).await;
-            let (kind, enqueued_at) = (claimed.message.kind.as_deref(), claimed.message.enqueued_at);
-            let mut is_now = |fate| outcome.fates.push(Tried { position: claimed.position, attempts, fate });
-            let is_broken = matches!(ended, Ended::Broken(_));
-            match ended {
-                Ended::Committed => {
-                    is_now(Fate::Done);
-                    self.meters.happened(Event::Done, [kind]);
-                    self.meters.recorder.lagged(kind, enqueued_at);
+            match self.attempt(session, lanes, &part).await? {
+                Ended::Answered(failures) => {
+                    for (at, failed) in part.into_iter().zip(failures) {
+                        self.tried(&mut lanes[at], failed.as_ref());
+                    }
                 }
-                Ended::Lost => {
-                    outcome.put_off = PUT_OFF;
-                    self.meters.happened(Event::Lost, [kind]);
-                    break;
-                }
-                Ended::Expired => {
-                    is_now(Fate::dead("it expired before it was handled"));
-                    self.meters.happened(Event::Expired, [kind]);
+                Ended::Lost(places) => {
+                    for at in places.into_iter().rev().map(|place| part.remove(place)) {
+                        let lane = &mut lanes[at];
+                        (lane.is_over, lane.outcome.put_off) = (true, PUT_OFF);
+                        self.meters
+                            .happened(Event::Lost, lane.left.iter().take(1).map(|head| head.message.kind.as_deref()));
+                    }
+                    parts.push(part);
                 }
                 Ended::Failed(failed) | Ended::Broken(failed) => {
-                    let fate = Fate::of_failure(&self.retry, attempts, &failed);
-                    self.meters.failed(kind, failed.cause, &fate);
-                    is_now(fate);
-                    if is_broken {
-                        self.discard(current).await;
-                        return Ok(());
+                    if part.len() > 1 && !matches!(failed.cause, Cause::Later(_)) {
+                        parts.push(part.split_off(part.len().div_ceil(2)));
+                        parts.push(part);
+                        continue;
                     }
-                    break;
+                    part.into_iter().for_each(|at| self.tried(&mut lanes[at], Some(&failed)));
                 }
                 Ended::NotBegun(error) => return Err(error),
             }
         }
-        *session = Some(current);
         Ok(())
     }
 
-    /// Handles a message. Returns the number of its attempts, and how this one has ended.
-    async fn attempt<S: Session<H>>(&self, session: &mut S, run: &Run, claimed: &Claimed) -> (u32, Ended) {
-        let before = claimed.message.attempts;
-        match &claimed.unfit {
-            Some(Unfit::Expired) => return (before, Ended::Expired),
-            Some(Unfit::Unreadable(what)) => {
-                return (before, Ended::Failed(Failed::new(Cause::GaveUp, what.clone())));
-            }
-            None => {}
-        }
-        let hopeless = (before > 0 && self.retry.is_last(before)).then(|| {
-            let what = format!("{before} attempts were begun, and the last ended neither well nor with an error");
-            Failed::new(Cause::GaveUp, what)
-        });
-        // For a message that is given up untried no attempt is counted.
-        let attempts = if hopeless.is_some() { before } else { before.saturating_add(1) };
+    /// Handles the next messages of these runs in one transaction. The leases of the others are
+    /// renewed with theirs.
+    async fn attempt<S: Session<H>>(
+        &self,
+        session: &mut Option<S>,
+        lanes: &mut [Lane],
+        part: &[usize],
+    ) -> Result<Ended, StoreError> {
+        let mut current = match session.take() {
+            Some(session) => session,
+            None => S::connect(&self.database).await?,
+        };
         let began = Instant::now();
-        let case = self.case(run, claimed, hopeless);
-        let handling = session.handle(&case);
-        let ended = spans::handling(&claimed.message, self.processor.as_deref(), handling).await;
-        self.meters.recorder.took(claimed.message.kind.as_deref(), began.elapsed());
-        (attempts, ended)
-    }
-
-    fn case<'c>(&'c self, run: &'c Run, claimed: &'c Claimed, hopeless: Option<Failed>) -> Case<'c, H> {
-        let (position, token) = (Value::Number(claimed.position), Value::Number(run.token));
-        let (name, key) = (Value::Text(&run.name), Value::OptionalBytes(run.key.as_deref()));
-        let net_ms = i64::try_from((self.lease + NET).as_millis()).unwrap_or(i64::MAX);
-        // An attempt that kills us is counted by nobody. So whatever a worker has lost is counted
-        // when it is begun.
-        let is_late = run.claimed_at.elapsed() >= self.to_settle() / 2;
-        let begin = (claimed.was_lost || is_late).then(|| {
-            let enough = Value::Real(micros(self.lease + self.to_settle() / 2));
-            let begins = [name, key, position, token, Value::Real(micros(self.leased())), enough];
-            (statements::ask(&self.tables, "inbox_begin", begins.len()), begins)
-        });
-        let counted = i64::from(claimed.message.attempts) + i64::from(begin.is_some());
-        Case {
-            database: &self.database,
-            handler: &self.handler,
-            message: &claimed.message,
-            lease: self.lease,
-            hopeless,
-            begin,
-            lock: statements::call(&self.tables, "inbox_hold", 6),
-            held: [name, key, position, token, Value::Number(counted), Value::Number(net_ms)],
-            remove: statements::finish(
-                &self.tables,
-                claimed.position,
-                claimed.message.attempts.saturating_add(1),
-                self.processor.as_deref(),
-                self.keep.of(&claimed.message),
-            ),
+        let is_late = |lane: &Lane| lane.head().is_some() && lane.leased_at.elapsed() >= self.to_settle() / 2;
+        let renews = lanes.iter().any(is_late);
+        if renews {
+            lanes.iter_mut().for_each(|lane| lane.leased_at = began);
         }
+        let (mut columns, mut heads) = (Columns::default(), Vec::with_capacity(part.len()));
+        for lane in part.iter().map(|&at| &lanes[at]) {
+            heads.extend(lane.head().inspect(|head| columns.message(lane, head)));
+        }
+        if renews {
+            let others = lanes.iter().enumerate().filter(|(at, lane)| lane.head().is_some() && !part.contains(at));
+            others.for_each(|(_, lane)| columns.lease(lane));
+        }
+        let case = Case::new(self, &lanes[part[0]].outcome.name, &heads, &columns, renews);
+        let handling = current.handle(&case);
+        let ended = spans::handling(&case.messages, self.processor.as_deref(), handling).await;
+        self.meters.took(case.messages.iter().copied(), began.elapsed());
+        match &ended {
+            Ended::Broken(_) => self.discard(current).await,
+            // It is closed, since nobody knows what is open on it.
+            Ended::NotBegun(_) => {}
+            _ => *session = Some(current),
+        }
+        Ok(ended)
     }
 
-    /// Ends a transaction in which a handler was interrupted, so that its message is locked by
-    /// nobody when it is settled, and closes the connection. Statements of the handler that still
-    /// run are cancelled first: a server does not notice that nobody waits for them.
+    /// Records how the attempt at the next message of a run has ended.
+    fn tried(&self, lane: &mut Lane, failed: Option<&Failed>) {
+        let Some(claimed) = lane.left.pop_front() else { return };
+        let (position, message) = (claimed.position, &claimed.message);
+        // For a message that is given up untried no attempt is counted.
+        let attempts = message.attempts.saturating_add((!self.is_hopeless(message)).into());
+        lane.outcome.fates.push(self.meters.tried(&self.retry, position, message, attempts, failed));
+        lane.is_over = failed.is_some();
+    }
+
+    /// Ends a run: what was not tried is given back.
+    fn ended(&self, Lane { mut outcome, left, began, .. }: Lane, error: Option<StoreError>) -> Handled {
+        self.waiting.took(began.elapsed());
+        self.meters.happened(Event::Released, left.iter().map(|claimed| claimed.message.kind.as_deref()));
+        let begun = outcome.fates.len();
+        // Each was removed together with its effect. If a failover has undone both, it is there
+        // again, under the same claim, and is not done.
+        outcome.fates.retain(|Tried { fate, .. }| *fate != Fate::Done);
+        if left.is_empty() && outcome.fates.is_empty() {
+            outcome.first = None;
+        }
+        Handled { outcome, begun, error }
+    }
+
+    /// Ends a transaction in which a handler was interrupted, so that its messages are locked by
+    /// nobody when they are settled, and closes the connection. Statements of the handler that
+    /// still run are cancelled first: a server does not notice that nobody waits for them.
     async fn discard(&self, mut session: impl Session<H>) {
         let Some(Running { pid, began }) = session.interrupted() else { return };
         let named = [Value::Number((*pid).into()), Value::Text(began)];

@@ -1,6 +1,8 @@
 //! Runs a worker: claims runs for handlers that are free, and settles them.
 
-use super::handling::{Handled, Session, Work};
+use super::case::Session;
+use super::handling::Handled;
+use super::work::Work;
 use crate::claims::claimer::Claimer;
 use crate::claims::queue::{self, BEHIND, Outcome, Portion, Run};
 use crate::claims::settlement::{self, Locked, Open};
@@ -104,7 +106,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
             let woken = listening.as_ref().map_or(&nobody, |listening: &Listening| &listening.woken);
             let is_up = Instant::now() >= resume_at;
             let has_room = self.room() > 0;
-            let (late_at, settle_at) = (self.work.waiting.until(), self.settle_when());
+            let (late_at, settle_at) = (self.work.waiting.until(Instant::now()), self.settle_when());
             tokio::select! {
                 biased;
                 () = &mut stop, if !is_stopping => self.work.is_stopping.store(true, Ordering::Relaxed),
@@ -128,17 +130,18 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
     /// Returns the number of runs to claim now: as many as handlers are free, and where they are
     /// quick, half of what they may have waiting or more.
     fn room(&self) -> usize {
-        let concurrency = self.concurrency();
-        let most = concurrency * self.work.waiting.of_each();
-        let free = most.saturating_sub(self.handlers.len() + self.work.waiting.len());
-        if most == concurrency || 2 * free >= most { free } else { 0 }
+        let waiting = &self.work.waiting;
+        let (of_each, size) = (waiting.of_each(), waiting.size());
+        let most = self.concurrency() * of_each * size;
+        let free = most.saturating_sub(self.handlers.len() * size + waiting.len());
+        if of_each == 1 || 2 * free >= most { free } else { 0 }
     }
 
-    /// Lets free handlers begin the runs that wait.
+    /// Lets free handlers begin the runs that wait, unless these wait for others.
     fn begin<S: Session<H>>(&mut self) {
         while self.handlers.try_join_next().is_some() {}
         let free = self.concurrency().saturating_sub(self.handlers.len());
-        for _ in 0..free.min(self.work.waiting.len()) {
+        for _ in 0..free.min(self.work.waiting.batches()) {
             self.handlers.spawn(Arc::clone(&self.work).work_off::<S>(self.says.clone()));
         }
         self.work.meters.recorder.in_flight(self.handlers.len());
@@ -241,7 +244,7 @@ impl<H: Send + Sync + 'static> Dispatcher<H> {
 
     /// Claims once, handles the runs, and settles them. Returns how many messages were begun.
     pub(super) async fn step<S: Session<H>>(&mut self) -> Result<usize, StoreError> {
-        self.claim(self.concurrency).await?;
+        self.claim(self.concurrency * self.work.waiting.size()).await?;
         self.begin::<S>();
         // A handler's panic is caught, so a task reports all it has done through the channel.
         while self.handlers.join_next().await.is_some() {}

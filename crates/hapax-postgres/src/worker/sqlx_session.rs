@@ -1,8 +1,7 @@
 //! Transactions of sqlx.
 
-use super::handling::{Case, Ended, Running, Session};
-use crate::SqlxHandler;
-use crate::claims::attempt;
+use super::case::{Case, Ended, Running, Session};
+use crate::SqlxBatchHandler;
 use crate::database::{Database, sqlx_pool};
 use crate::transaction::sqlx_driver::{failed, rows};
 use hapax_store::StoreError;
@@ -13,50 +12,53 @@ pub(super) struct SqlxSession {
     interrupted: Option<Running>,
 }
 
-impl<H: SqlxHandler> Session<H> for SqlxSession {
+impl<H: SqlxBatchHandler> Session<H> for SqlxSession {
     async fn connect(database: &Database) -> Result<Self, StoreError> {
         Ok(SqlxSession { held: database.held_sqlx().await?, interrupted: None })
     }
 
     async fn handle(&mut self, case: &Case<'_, H>) -> Ended {
-        let connection = self.held.connection();
-        let begun = case.database.in_time("begin", async {
+        let (connection, database) = (self.held.connection(), &case.work.database);
+        let begun = database.in_time("begin", async {
             if let Some((begin, begins)) = &case.begin {
-                sqlx_pool::call_on(connection, &case.database.begin(), "begin an attempt", begin, begins).await?;
+                sqlx_pool::call_on(connection, &database.begin(), "begin an attempt", begin, begins).await?;
             }
             let mut tx = connection.begin().await.map_err(|error| failed("begin", error))?;
             let rows = rows(&mut *tx, &case.lock, &case.held).await;
-            let rows = rows.map_err(|error| failed("lock a message", error))?;
-            Ok((tx, rows.first().map(Running::of).transpose()?))
+            let rows = rows.map_err(|error| failed("lock messages", error))?;
+            Ok((tx, case.locked(&rows)?))
         });
-        let (mut tx, running) = match begun.await {
+        let (mut tx, locked) = match begun.await {
             Ok(begun) => begun,
             Err(error) => return Ended::NotBegun(error),
         };
         let rolled_back = async |tx: sqlx::Transaction<'_, Postgres>| {
             let rollback = async { tx.rollback().await.map_err(|error| failed("roll back", error)) };
-            case.database.in_time("roll back", rollback).await
+            database.in_time("roll back", rollback).await
         };
-        if let Some(end) = case.without_handler(running.is_some()) {
-            return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| end);
-        }
-        match attempt::run(case.lease, async { case.handler.handle(&mut tx, case.message).await }).await {
-            Ok(()) => {}
+        let running = match locked {
+            Ok(running) => running,
+            Err(end) => return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| end),
+        };
+        let handling = async { case.work.handler.handle(&mut tx, &case.messages).await };
+        let failures = match case.answers(handling).await {
+            Ok(failures) => failures,
             Err(failed) if failed.is_reported() => return Ended::undone(failed, rolled_back(tx).await),
             Err(failed) => {
                 // Dropping it only queues a rollback that is sent with the next statement, and none
                 // follows.
                 drop(tx);
-                self.interrupted = running;
+                self.interrupted = Some(running);
                 return Ended::Broken(failed);
             }
-        }
+        };
         // If the handler ignored an error, the removal is refused, and nothing is committed.
         let commit = async {
-            tx.execute(sqlx::raw_sql(AssertSqlSafe(case.remove.clone()))).await?;
+            let Some(remove) = case.remove(&failures) else { return tx.rollback().await };
+            tx.execute(sqlx::raw_sql(AssertSqlSafe(remove))).await?;
             tx.commit().await
         };
-        case.committed(commit).await.map_or_else(Ended::Broken, |()| Ended::Committed)
+        case.committed(commit).await.map_or_else(Ended::Broken, |()| Ended::Answered(failures))
     }
 
     fn interrupted(&self) -> Option<&Running> {

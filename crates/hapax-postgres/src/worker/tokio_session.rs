@@ -1,8 +1,7 @@
 //! Transactions of tokio-postgres.
 
-use super::handling::{Case, Ended, Running, Session};
-use crate::Handler;
-use crate::claims::attempt;
+use super::case::{Case, Ended, Running, Session};
+use crate::BatchHandler;
 use crate::database::Database;
 use crate::errors::failed;
 use crate::store::connecting::Held;
@@ -16,58 +15,60 @@ pub(super) struct TokioSession {
     interrupted: Option<Running>,
 }
 
-impl<H: Handler> Session<H> for TokioSession {
+impl<H: BatchHandler> Session<H> for TokioSession {
     async fn connect(database: &Database) -> Result<Self, StoreError> {
         Ok(TokioSession { held: database.held().await?, interrupted: None })
     }
 
     async fn handle(&mut self, case: &Case<'_, H>) -> Ended {
-        let client: &mut Client = &mut self.held;
-        let begun = case.database.in_time("begin", async {
+        let (client, database): (&mut Client, _) = (&mut self.held, &case.work.database);
+        let begun = database.in_time("begin", async {
             if let Some((begin, begins)) = &case.begin {
                 // Sent in front of the transaction's beginning. Nobody awaits the answers, which
-                // the driver drops: if that failed, nothing is locked below.
-                let _ = client.batch_execute(&case.database.begin()).now_or_never();
+                // the driver drops: if that failed, no message that it was to count is locked.
+                let _ = client.batch_execute(&database.begin()).now_or_never();
                 let _ = tokio_driver::rows(client, begin, begins).now_or_never();
                 let _ = client.batch_execute("COMMIT").now_or_never();
             }
             let tx = client.transaction().await.map_err(|error| failed("begin", error))?;
             let rows = tokio_driver::rows(&tx, &case.lock, &case.held).await;
-            let rows = rows.map_err(|error| failed("lock a message", error))?;
-            Ok((tx, rows.first().map(Running::of).transpose()?))
+            let rows = rows.map_err(|error| failed("lock messages", error))?;
+            Ok((tx, case.locked(&rows)?))
         });
-        let (mut tx, running) = match begun.await {
+        let (mut tx, locked) = match begun.await {
             Ok(begun) => begun,
             Err(error) => return Ended::NotBegun(error),
         };
         let rolled_back = async |tx: tokio_postgres::Transaction<'_>| {
             let rollback = async { tx.rollback().await.map_err(|error| failed("roll back", error)) };
-            case.database.in_time("roll back", rollback).await
+            database.in_time("roll back", rollback).await
         };
-        if let Some(end) = case.without_handler(running.is_some()) {
-            return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| end);
-        }
-        match attempt::run(case.lease, async { case.handler.handle(&mut tx, case.message).await }).await {
-            Ok(()) => {}
+        let running = match locked {
+            Ok(running) => running,
+            Err(end) => return rolled_back(tx).await.map_or_else(Ended::NotBegun, |()| end),
+        };
+        let handling = async { case.work.handler.handle(&mut tx, &case.messages).await };
+        let failures = match case.answers(handling).await {
+            Ok(failures) => failures,
             Err(failed) if failed.is_reported() => return Ended::undone(failed, rolled_back(tx).await),
             Err(failed) => {
                 // Dropping it would roll it back at once, and a pooler would give its connection to
                 // a stranger, before the handler's statements that still run there are cancelled.
                 // It owns nothing.
                 std::mem::forget(tx);
-                self.interrupted = running;
+                self.interrupted = Some(running);
                 return Ended::Broken(failed);
             }
-        }
+        };
         // One round trip. If the handler ignored an error, the removal is refused, and nothing is
         // committed.
-        let committed = case.committed(tx.batch_execute(&format!("{}; COMMIT", case.remove))).await;
-        match committed {
+        let remove = case.remove(&failures).map(|remove| remove + "; COMMIT");
+        match case.committed(tx.batch_execute(remove.as_deref().unwrap_or("ROLLBACK"))).await {
             Ok(()) => {
-                // Dropping it would send a rollback of what is committed, of which the server would
+                // Dropping it would send a rollback of what is over, of which the server would
                 // warn. It owns nothing.
                 std::mem::forget(tx);
-                Ended::Committed
+                Ended::Answered(failures)
             }
             Err(failed) => Ended::undone(failed, rolled_back(tx).await),
         }

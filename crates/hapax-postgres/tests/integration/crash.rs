@@ -3,8 +3,8 @@
 //!
 //! Messages are received for the consumer `billing`, most of them more than once. Its effect is a
 //! row, and a message for the topic `shipping`, which a relay publishes: a row of what was on the
-//! wire, and a message received for the consumer `shipping`, whose effect is a row, too. Nothing in
-//! these tables prevents a second effect.
+//! wire, and a message received for the consumer `shipping`, which handles batches, with a row for
+//! each. Nothing in these tables prevents a second effect.
 //!
 //! In each round one process dies: a child, which is this program once more, aborts at its step, or
 //! is killed at any moment; or the server is. Meanwhile the survivors, in this process, go on.
@@ -35,9 +35,10 @@ enum Step {
     HasPublished,
     /// The first message was published and removed, and the next one is claimed.
     HasSettled,
+    HasBatch,
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step::Begun,
     Step::HasEffect,
     Step::HasEnqueued,
@@ -45,6 +46,7 @@ const STEPS: [Step; 7] = [
     Step::Publishing,
     Step::HasPublished,
     Step::HasSettled,
+    Step::HasBatch,
 ];
 
 /// The process that dies in a round.
@@ -95,7 +97,12 @@ impl Process {
             let worker = Worker::new(options(&address), process.tables.clone(), consumer).unwrap();
             let worker = worker.poll(ms(20)).unwrap().lease(LEASE).unwrap().concurrency(2).unwrap().retry(soon(None));
             let (process, stop) = (Arc::clone(&process), stopped(stop.clone()));
-            parts.spawn(async move { worker.run(process, stop).await });
+            parts.spawn(async move {
+                match consumer {
+                    "billing" => worker.run(process, stop).await,
+                    _ => worker.handler_batch(4, ms(20)).unwrap().run_batches(process, stop).await,
+                }
+            });
         }
         let relay = Relay::new(options(&address), process.tables.clone()).poll(ms(20)).unwrap();
         let relay = relay.publish_timeout(LEASE / 3).unwrap().batch(2).unwrap().retry(soon(None));
@@ -107,28 +114,42 @@ impl Process {
 impl Handler for Process {
     async fn handle(&self, tx: &mut tokio_postgres::Transaction<'_>, message: &Message) -> Result<(), BoxError> {
         let p = &self.prefix;
-        if message.name == "billing" {
-            // A message that this process has handled and whose effect others see was committed.
-            let settled = self.settled.lock().unwrap().pop();
-            if let Some(id) = settled {
-                let committed = format!("SELECT FROM {p}_effects WHERE consumer = 'billing' AND id = $1");
-                if !tx.query(&committed, &[&id]).await?.is_empty() {
-                    self.at(Step::HasCommitted);
-                }
+        // A message that this process has handled and whose effect others see was committed.
+        let settled = self.settled.lock().unwrap().pop();
+        if let Some(id) = settled {
+            let committed = format!("SELECT FROM {p}_effects WHERE consumer = 'billing' AND id = $1");
+            if !tx.query(&committed, &[&id]).await?.is_empty() {
+                self.at(Step::HasCommitted);
             }
-            self.at(Step::Begun);
         }
+        self.at(Step::Begun);
         let effect = format!("INSERT INTO {p}_effects (consumer, key, id) VALUES ($1, $2, $3)");
         tx.execute(&effect, &[&message.name, &message.key, &message.id]).await?;
-        if message.name == "billing" {
-            self.at(Step::HasEffect);
-            let key = message.key.as_deref().unwrap_or_default();
-            let published = NewMessage::new(&message.id, "billed").key(key).kind("billed");
-            outbox::enqueue(tx, &self.tables, "shipping", published).await?;
-            self.at(Step::HasEnqueued);
-            self.settled.lock().unwrap().push(message.id.clone());
-        }
+        self.at(Step::HasEffect);
+        let key = message.key.as_deref().unwrap_or_default();
+        let published = NewMessage::new(&message.id, "billed").key(key).kind("billed");
+        outbox::enqueue(tx, &self.tables, "shipping", published).await?;
+        self.at(Step::HasEnqueued);
+        self.settled.lock().unwrap().push(message.id.clone());
         Ok(())
+    }
+}
+
+impl BatchHandler for Process {
+    async fn handle(
+        &self,
+        tx: &mut tokio_postgres::Transaction<'_>,
+        messages: &[&Message],
+    ) -> Result<Answers, BoxError> {
+        let keys: Vec<_> = messages.iter().map(|message| message.key.as_deref()).collect();
+        let ids: Vec<&[u8]> = messages.iter().map(|message| &*message.id).collect();
+        let p = &self.prefix;
+        let effects = format!(
+            "INSERT INTO {p}_effects (consumer, key, id) SELECT 'shipping', * FROM unnest($1::bytea[], $2::bytea[])"
+        );
+        tx.execute(&effects, &[&keys, &ids]).await?;
+        self.at(Step::HasBatch);
+        Ok(().into())
     }
 }
 
@@ -264,7 +285,7 @@ impl Broker {
 #[test]
 fn whatever_dies_each_effect_is_there_once_and_in_order() {
     let rounds =
-        std::env::var("HAPAX_ROUNDS").map_or(long(9, 27), |rounds| rounds.parse().expect("HAPAX_ROUNDS is a number"));
+        std::env::var("HAPAX_ROUNDS").map_or(long(10, 30), |rounds| rounds.parse().expect("HAPAX_ROUNDS is a number"));
     println!("HAPAX_ROUNDS={rounds}");
     Place::run_alone(async |place| {
         let client = place.client().await;
@@ -277,9 +298,9 @@ fn whatever_dies_each_effect_is_there_once_and_in_order() {
         let survivors = tokio::spawn(survivor.run(stopped));
         let mut deaths = std::collections::BTreeMap::new();
         for round in 0..rounds {
-            let death = match round % 9 {
-                7 => Death::Whenever,
-                8 => Death::Server,
+            let death = match round % 10 {
+                8 => Death::Whenever,
+                9 => Death::Server,
                 step => Death::At(STEPS[step as usize]),
             };
             match death {

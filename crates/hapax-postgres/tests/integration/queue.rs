@@ -82,8 +82,8 @@ fn what_is_done_is_removed_without_being_locked_again() {
             assert_eq!(positions.len(), 1_000);
             let positions = positions.join(",");
             if name == "begun" {
-                let begun = "SELECT count({p}_outbox_begin('begun', NULL, m.position, 77, 3e7, 3e7)) \
-                     FROM {p}_outbox m WHERE name = 'begun'";
+                let begun = "SELECT {p}_outbox_begin('begun', array_fill(NULL::bytea, ARRAY[1000]), array_fill(77::bigint, ARRAY[1000]), \
+                     array_agg(m.position), 3e7, 3e7) FROM {p}_outbox m WHERE name = 'begun'";
                 place.execute(&client, begun).await;
             }
             let sql = format!(
@@ -163,7 +163,7 @@ fn a_lease_is_renewed_once_it_has_begun_to_run_out() {
             for (enough, is_renewed) in [(29e6, false), (31e6, true)] {
                 let before = due().await;
                 let sql = format!(
-                    "SELECT {}_outbox_begin('{name}', {key}, {position}, 77, 4e7, {enough}::float8)",
+                    "SELECT {}_outbox_begin('{name}', ARRAY[{key}]::bytea[], '{{77}}', '{{{position}}}', 4e7, {enough}::float8)",
                     place.prefix
                 );
                 let records = counted(&client, "WAL", &sql).await("WAL Records");
@@ -179,7 +179,9 @@ fn a_lease_is_renewed_once_it_has_begun_to_run_out() {
             );
             place.execute(&client, &ahead).await;
             let before = due().await;
-            let sql = format!("SELECT {{p}}_outbox_begin('{name}', {key}, {position}, 77, 4e7, 29e6)");
+            let sql = format!(
+                "SELECT {{p}}_outbox_begin('{name}', ARRAY[{key}]::bytea[], '{{77}}', '{{{position}}}', 4e7, 29e6)"
+            );
             place.execute(&client, &sql).await;
             assert!(due().await < before - 3_000.0, "{name}: its lease is a whole one, not an hour");
         }

@@ -2,13 +2,13 @@
 
 use super::run::Run;
 use crate::error::ConsumerError;
-use crate::handling::answers::Answers;
 use crate::handling::delivery::Delivery;
 use crate::handling::handler::Handle;
 use crate::shared::Shared;
 use crate::source::Source;
 use crate::telemetry::event::ConsumerStats;
 use crate::telemetry::health::Health;
+use hapax_message::Answers;
 use hapax_store::{Store, StoreError, TieredDedup};
 use std::fmt;
 

@@ -1,72 +1,14 @@
 //! Errors of handlers, and the meaning of each for the next attempt.
 
-use hapax_message::{GiveUp, causes};
+use hapax_message::{GiveUp, Later, causes};
 use std::error::Error;
+use std::io;
 use std::io::ErrorKind::*;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io};
 
 /// An error of any type, with its text.
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
-
-/// An error that a handler returns when it cannot do its work now, through no fault of the message:
-/// what it depends on is away, or has refused it for a while. It is no attempt: the message is
-/// tried again later, as often as it takes, and is not put aside for it.
-///
-/// ```
-/// use hapax_stream::Later;
-/// use std::error::Error;
-/// use std::time::Duration;
-///
-/// async fn charge(status: u16) -> Result<(), Box<dyn Error + Send + Sync>> {
-///     match status {
-///         429 => Err(Later::because("too many requests").after(Duration::from_secs(30)).into()),
-///         500..=599 => Err(Later::because(format!("the bank answered {status}")).into()),
-///         _ => Ok(()),
-///     }
-/// }
-/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// assert!(charge(503).await.unwrap_err().is::<Later>());
-/// # });
-/// # Ok::<(), std::io::Error>(())
-/// ```
-///
-/// It is found anywhere in the chain of [causes](Error::source) of what a handler returns. Of this
-/// and [`GiveUp`] the outer one decides. What says so for ever comes again for ever: it is
-/// [counted](crate::ConsumerStats::later).
-#[derive(Debug)]
-pub struct Later {
-    after: Option<Duration>,
-    because: BoxError,
-}
-
-impl Later {
-    /// Returns an error with this cause: an error, or a text.
-    pub fn because(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Later { after: None, because: cause.into() }
-    }
-
-    /// Sets the time after which the message is tried again, a year at most. Default: the
-    /// [delay](crate::ConsumerBuilder::retry_delay) of an attempt that has failed.
-    #[must_use]
-    pub fn after(self, wait: Duration) -> Self {
-        Later { after: Some(wait), ..self }
-    }
-}
-
-/// Displays the cause: this wrapper has nothing to add to it.
-impl fmt::Display for Later {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.because.fmt(f)
-    }
-}
-
-impl Error for Later {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.because.source()
-    }
-}
 
 /// The meaning of an error for the next attempt at its message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,7 +81,7 @@ impl Unhandled {
 /// Returns what an error says that is made to say it.
 fn said(error: &(dyn Error + 'static)) -> Option<OnError> {
     match error.downcast_ref::<Later>() {
-        Some(later) => Some(OnError::Later(later.after)),
+        Some(later) => Some(OnError::Later(later.wait())),
         None => error.is::<GiveUp>().then_some(OnError::GiveUp),
     }
 }
@@ -147,6 +89,7 @@ fn said(error: &(dyn Error + 'static)) -> Option<OnError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fmt;
 
     #[derive(Debug)]
     struct Wrapped(BoxError);

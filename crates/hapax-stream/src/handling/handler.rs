@@ -1,12 +1,12 @@
 //! A handler of any type, with the span in which it runs, and how its messages are shown.
 
-use super::answers::Answers;
 use super::delivery::Delivery;
 use super::failure::{BoxError, OnError, OnErrorBy, Unhandled};
 use crate::telemetry::event::Event;
 use crate::telemetry::health::Standing;
 use crate::telemetry::kinds::Description;
 use crate::telemetry::meters::{ConsumerMeters, KindMeters};
+use hapax_message::Answers;
 use hapax_store::StoredId;
 use hapax_store::unwind::{self, Cut};
 use std::pin::Pin;
@@ -251,11 +251,18 @@ where
         Box::pin(async move {
             let on_error = on_error.as_ref();
             match handling.await {
-                Ok(answers) => answers.into().failures(messages, on_error),
+                Ok(answers) => failures(answers.into(), messages, on_error),
                 Err(error) => Err(Unhandled::of(&*error.into(), on_error)),
             }
         })
     }))
+}
+
+/// Returns the errors of single messages, with their places in a batch of this many.
+fn failures(answers: Answers, messages: usize, by: Option<&OnErrorBy>) -> Result<Vec<(usize, Unhandled)>, Unhandled> {
+    let each = answers.each(messages).map_err(|why| Unhandled { why, then: OnError::Attempt })?;
+    let errors = each.into_iter().enumerate().filter_map(|(at, answer)| Some((at, answer.err()?)));
+    Ok(errors.map(|(at, error)| (at, Unhandled::of(&*error, by))).collect())
 }
 
 /// Calls a handler in its span.

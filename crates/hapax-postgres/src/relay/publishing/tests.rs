@@ -1,4 +1,5 @@
 use super::*;
+use crate::claims::queue::{Fate, Unfit};
 use crate::schema::tables::Queue;
 use crate::telemetry::meters::Counts;
 use hapax_message::GiveUp;

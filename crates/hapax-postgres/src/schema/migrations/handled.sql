@@ -90,29 +90,31 @@ BEGIN
     RETURN QUERY SELECT m.* FROM unnest(_marked, _times, _are_first) m;
 END $$;
 
--- Removes a message that is handled, after so many attempts. Unless _is_whole is null, it writes
--- down what it was; if that is true, with its content, so that it can be requeued.
-CREATE OR REPLACE FUNCTION {inbox_finish}(_position bigint, _attempts integer, _processor text, _is_whole boolean)
+-- Removes messages that are handled, each after so many attempts more than were counted. Unless
+-- _is_whole is null, it writes down what they were: all of them, with their content, so that they can
+-- be requeued, if that is true; otherwise those that say what they are.
+CREATE OR REPLACE FUNCTION {inbox_finish}(_positions bigint[], _more integer, _processor text, _is_whole boolean)
 RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     _slot integer;
 BEGIN
     IF _is_whole IS NULL THEN
-        DELETE FROM {inbox} m WHERE m.position = _position;
+        DELETE FROM {inbox} m WHERE m.position = ANY (_positions);
         RETURN;
     END IF;
     PERFORM {handled_begin}();
     SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {mark_state} s WHERE s.one = 1;
     WITH gone AS (
-        DELETE FROM {inbox} m WHERE m.position = _position RETURNING m.*
+        DELETE FROM {inbox} m WHERE m.position = ANY (_positions) RETURNING m.*
     ) INSERT INTO {handled} (
         slot, received_at, attempts, consumer, processor, kind, source, subject, id, key, headers, payload, error, result
-    ) SELECT _slot, g.enqueued_at, _attempts, g.name, _processor, g.kind, g.source, g.subject, g.id,
+    ) SELECT _slot, g.enqueued_at, g.attempts + _more, g.name, _processor, g.kind, g.source, g.subject, g.id,
         CASE WHEN _is_whole THEN g.key END, CASE WHEN _is_whole THEN g.headers END,
         CASE WHEN _is_whole THEN g.payload END, g.error, g.result
-    FROM gone g;
+    FROM gone g WHERE _is_whole OR coalesce(g.kind, g.subject) IS NOT NULL ORDER BY g.position;
 END $$;
 
 -- Keeps a handler's result with its message. False if the message is not there.

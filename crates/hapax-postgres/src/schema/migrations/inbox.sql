@@ -1,28 +1,26 @@
 -- A message is waited for once, even if its mark has been dropped meanwhile.
 CREATE UNIQUE INDEX IF NOT EXISTS "{prefix}_inbox_id" ON {inbox} (name, id);
 
--- Locks a message for a handler, if its claim still holds, and the attempts are counted that had to
--- be: nobody else takes it until the transaction ends, even if its lease does. The server ends that
--- transaction after so many milliseconds: a safety net. Returns what names the transaction: its
--- process, and when it began.
-CREATE OR REPLACE FUNCTION {inbox_hold}(_name text, _key bytea, _position bigint, _token bigint, _attempts bigint, _ms bigint)
-RETURNS TABLE (pid integer, began text)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- Locks messages for a handler, those whose claims still hold, and whose attempts are counted that
+-- had to be: nobody else takes them until the transaction ends, even if their leases do. The server
+-- ends that transaction after so many milliseconds: a safety net. Returns what names the transaction:
+-- its process, and when it began; and the position of each.
+CREATE OR REPLACE FUNCTION {inbox_hold}(
+    _name text, _keys bytea[], _tokens bigint[], _positions bigint[], _attempts bigint[], _ms bigint
+) RETURNS TABLE (pid integer, began text, held bigint)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM set_config('idle_in_transaction_session_timeout', _ms::text, true),
         set_config('statement_timeout', _ms::text, true);
-    IF _key IS NULL THEN
-        PERFORM FROM {inbox} m WHERE m.position = _position AND m.attempts = _attempts AND m.dead_at IS NULL
-            AND EXISTS (SELECT FROM {inbox_claims} c WHERE c.token = _token AND c.name = _name) FOR UPDATE OF m SKIP LOCKED;
-    ELSE
-        PERFORM FROM {inbox} m WHERE m.position = _position AND m.attempts = _attempts AND m.dead_at IS NULL AND EXISTS (
-            SELECT FROM {inbox_keys} k WHERE k.name = _name AND k.key = _key AND k.token = _token
-        ) FOR UPDATE OF m SKIP LOCKED;
-    END IF;
-    IF FOUND THEN
-        RETURN QUERY SELECT pg_backend_pid(), date_part('epoch', now())::text;
-    END IF;
+    RETURN QUERY SELECT pg_backend_pid(), date_part('epoch', now())::text, f.position
+    FROM unnest(_keys, _tokens, _positions, _attempts) u(key, token, position, attempts), LATERAL (
+        SELECT m.position FROM {inbox} m WHERE m.position = u.position AND m.attempts = u.attempts
+            AND m.dead_at IS NULL AND CASE WHEN u.key IS NULL
+            THEN EXISTS (SELECT FROM {inbox_claims} c WHERE c.token = u.token AND c.name = _name)
+            ELSE EXISTS (SELECT FROM {inbox_keys} k WHERE k.name = _name AND k.key = u.key AND k.token = u.token) END
+        FOR UPDATE OF m SKIP LOCKED OFFSET 0
+    ) f;
 END $$;
 
 -- Marks an id and stores its message, unless it was marked or waits from before its mark was

@@ -251,7 +251,8 @@ BEGIN
 END $$;
 
 -- Gives back keys that the caller has locked: due after a while, or removed, if they have no
--- messages any more. A key that is put off has failed: its token is -1, which is no claim's.
+-- messages any more. One that is put off has a token of -1, which is no claim's: its claim was lost to
+-- somebody who may die of it. A negative delay follows an attempt, whose message says so by itself.
 CREATE OR REPLACE FUNCTION {queue_give_back}(_rows tid[], _delays float8[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -266,7 +267,7 @@ BEGIN
         FROM unnest(_rows, _delays) g(at, delay) JOIN {queue_keys} k ON k.ctid = g.at
     ), kept AS (
         UPDATE {queue_keys} k SET token = CASE WHEN g.delay > 0 THEN -1 ELSE 0 END,
-            due_at = clock_timestamp() + g.delay * interval '1 microsecond'
+            due_at = clock_timestamp() + abs(g.delay) * interval '1 microsecond'
         FROM given g WHERE g.has_messages AND k.ctid = g.at
     ) SELECT array_agg(g.at) INTO _empty FROM given g WHERE NOT g.has_messages;
     IF _empty IS NOT NULL THEN
@@ -558,7 +559,7 @@ BEGIN
                 CONTINUE WHEN _rows IS NULL;
                 INSERT INTO {queue_claims} (token, until, name, positions) VALUES (_token, _until, _name, _positions);
                 RETURN QUERY SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
-                    {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false), m.token <> 0, NULL::bigint,
+                    {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false), m.token <> 0 OR m.attempts > 0, NULL::bigint,
                     NULL::bigint, m.kind, m.source, m.subject, NULL::bigint[], NULL::bigint[], NULL::bigint, NULL::bigint
                 FROM {queue} m WHERE m.ctid = ANY (_rows);
                 _runs := _runs + cardinality(_rows);
@@ -600,7 +601,7 @@ BEGIN
                 FROM unnest(_rows, _heads) u(at, head) WHERE k.ctid = u.at;
                 RETURN QUERY SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
                     {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false),
-                    coalesce(m.key = ANY (_lost), false), NULL::bigint,
+                    m.attempts > 0 OR coalesce(m.key = ANY (_lost), false), NULL::bigint,
                     NULL::bigint, m.kind, m.source, m.subject, NULL::bigint[], NULL::bigint[], NULL::bigint, NULL::bigint
                 FROM unnest(_positions) WITH ORDINALITY p(position, n) JOIN {queue} m ON m.position = p.position
                 ORDER BY p.n;
@@ -614,49 +615,47 @@ BEGIN
     END LOOP;
 END $$;
 
--- Counts an attempt that begins. Its lease is made a whole one, unless at least _enough of it is left
--- (and no more than a whole one, as after the clock was set back): that moves the row in the indexes,
--- which takes as long as all the rest. Null, if somebody else has the message.
+-- Begins attempts: makes leases whole ones, unless at least _enough of each is left (and no more than
+-- a whole one, as after the clock was set back): that moves a row in the indexes, which takes as long
+-- as all the rest. They are those of claims: of keys, or (null) of messages without one. Of the first
+-- of them _positions are messages whose attempts are counted. How many were: not those that somebody
+-- else has.
 CREATE OR REPLACE FUNCTION {queue_begin}(
-    _name text, _key bytea, _position bigint, _token bigint, _lease float8, _enough float8
-) RETURNS integer
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+    _name text, _keys bytea[], _tokens bigint[], _positions bigint[], _lease float8, _enough float8
+) RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     _now timestamptz := clock_timestamp();
     _due timestamptz := _now + _lease * interval '1 microsecond';
     _until timestamptz := _now + _enough * interval '1 microsecond';
-    _is_long boolean;
-    _attempts integer;
+    _counted bigint;
 BEGIN
-    IF _key IS NOT NULL THEN
-        -- What an operator has locked is not waited for.
-        SELECT k.due_at BETWEEN _until AND _due INTO _is_long FROM {queue_keys} k
-        WHERE k.name = _name AND k.key = _key AND k.token = _token FOR UPDATE SKIP LOCKED;
-        IF NOT FOUND THEN
-            RETURN NULL;
-        END IF;
-        IF NOT _is_long THEN
-            UPDATE {queue_keys} k SET due_at = _due WHERE k.name = _name AND k.key = _key;
-        END IF;
-    ELSE
-        SELECT c.until BETWEEN _until AND _due INTO _is_long FROM {queue_claims} c WHERE c.token = _token AND c.name = _name;
-        IF NOT FOUND THEN
-            RETURN NULL;
-        END IF;
-        IF NOT _is_long THEN
-            UPDATE {queue_claims} c SET until = _due WHERE c.token = _token AND c.name = _name;
-        END IF;
+    -- What an operator has locked is not waited for.
+    UPDATE {queue_keys} k SET due_at = _due WHERE k.ctid = ANY (ARRAY(
+        SELECT f.at FROM unnest(_keys, _tokens) u(key, token), LATERAL (
+            SELECT l.ctid AS at FROM {queue_keys} l WHERE l.name = _name AND l.key = u.key AND l.token = u.token
+                AND l.due_at NOT BETWEEN _until AND _due FOR UPDATE SKIP LOCKED OFFSET 0
+        ) f
+    ));
+    UPDATE {queue_claims} c SET until = _due WHERE c.token = ANY (_tokens) AND c.name = _name
+        AND c.until NOT BETWEEN _until AND _due;
+    IF cardinality(_positions) = 0 THEN
+        RETURN 0;
     END IF;
-    -- Whoever has its row is still at work on it, though its lease is over.
-    PERFORM FROM {queue} m WHERE m.position = _position AND m.name = _name AND m.dead_at IS NULL
-        AND m.key IS NOT DISTINCT FROM _key FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
-        RETURN NULL;
-    END IF;
-    UPDATE {queue} SET attempts = least(attempts, 2147483646) + 1, token = _token
-    WHERE position = _position RETURNING attempts INTO _attempts;
-    RETURN _attempts;
+    -- Whoever has a message's row is still at work on it, though its lease is over.
+    WITH ours AS MATERIALIZED (
+        SELECT f.at, u.token FROM unnest(_keys, _tokens, _positions) u(key, token, position), LATERAL (
+            SELECT m.ctid AS at FROM {queue} m WHERE m.position = u.position AND m.name = _name AND m.dead_at IS NULL
+                AND m.key IS NOT DISTINCT FROM u.key AND CASE WHEN u.key IS NULL
+                THEN EXISTS (SELECT FROM {queue_claims} c WHERE c.token = u.token AND c.name = _name)
+                ELSE EXISTS (SELECT FROM {queue_keys} k WHERE k.name = _name AND k.key = u.key AND k.token = u.token) END
+            FOR UPDATE OF m SKIP LOCKED OFFSET 0
+        ) f
+    ) UPDATE {queue} m SET attempts = least(m.attempts, 2147483646) + 1, token = o.token FROM ours o WHERE m.ctid = o.at;
+    GET DIAGNOSTICS _counted = ROW_COUNT;
+    RETURN _counted;
 END $$;
 
 -- Says what came of claims, as far as they still hold. _done was done: it is removed. _positions
@@ -750,7 +749,7 @@ BEGIN
             attempts = u.attempts, error = coalesce(u.error, m.error),
             dead_at = CASE WHEN u.dead = 1 THEN clock_timestamp() END,
             due_at = CASE WHEN m.key IS NULL AND u.dead = 0
-                THEN clock_timestamp() + u.delay * interval '1 microsecond' END
+                THEN clock_timestamp() + abs(u.delay) * interval '1 microsecond' END
         FROM unnest(_positions, _tokens, _attempts, _errors, _dead, _delays) u(position, token, attempts, error, dead, delay)
         WHERE m.position = u.position AND m.position = ANY (_held) AND m.dead_at IS NULL
             AND m.position <> ALL (coalesce(_busy, ARRAY[]::bigint[])) AND (m.token = u.token

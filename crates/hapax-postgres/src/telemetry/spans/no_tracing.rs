@@ -2,7 +2,7 @@
 
 use crate::Message;
 
-pub(crate) fn handling<F: Future>(_: &Message, _: Option<&str>, handling: F) -> F {
+pub(crate) fn handling<F: Future>(_: &[&Message], _: Option<&str>, handling: F) -> F {
     handling
 }
 

@@ -126,6 +126,47 @@ fn a_worker_with_a_pool_of_sqlx_keeps_its_word() {
     });
 }
 
+/// A sink that writes a row for each message that does not fail.
+struct Rows(String);
+
+impl SqlxBatchHandler for Rows {
+    async fn handle(
+        &self,
+        tx: &mut ::sqlx::Transaction<'_, ::sqlx::Postgres>,
+        messages: &[&Message],
+    ) -> Result<Answers, BoxError> {
+        let is_good = |message: &Message| message.id != b"fails";
+        let good = messages.iter().filter(|message| is_good(message));
+        let rows: Vec<&[u8]> = good.map(|message| &*message.id).collect();
+        ::sqlx::query(::sqlx::AssertSqlSafe(self.0.clone())).bind(rows).execute(&mut **tx).await?;
+        if messages.iter().any(|message| message.id == b"poison") {
+            return Err("poison".into());
+        }
+        let answer = |message: &&Message| if is_good(message) { Ok(()) } else { Err("no") };
+        Ok(messages.iter().map(answer).collect::<Vec<_>>().into())
+    }
+}
+
+#[test]
+fn batches_with_a_pool_of_sqlx() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        place.execute(&client, "CREATE TABLE {p}_rows (id bytea)").await;
+        for id in ["1", "2", "fails", "3", "poison", "4"] {
+            let _ = place.receive(&mut client, "c", NewMessage::new(id, "")).await;
+        }
+        let worker = Worker::new(pool(place.server.port, "postgres", 4).await, place.tables.clone(), "c").unwrap();
+        let worker = worker.retry(soon(Some(1))).handler_batch(6, ms(50)).unwrap();
+        let rows = Arc::new(Rows(format!("INSERT INTO {}_rows SELECT unnest($1::bytea[])", place.prefix)));
+        let left = "SELECT count(*) FROM {p}_inbox WHERE dead_at IS NULL";
+        let done = until("all is done", async || place.count(&client, left).await == 0);
+        worker.run_batches_sqlx(rows, done).await.unwrap();
+        let sunk = "SELECT string_agg(convert_from(id, 'UTF8'), ' ' ORDER BY id) FROM {p}_rows";
+        assert_eq!(place.text(&client, sunk).await, "1 2 3 4");
+        assert_eq!((worker.stats().done, worker.stats().dead), (4, 2));
+    });
+}
+
 #[test]
 fn a_relay_with_a_pool_of_sqlx() {
     Place::run(async |place| {

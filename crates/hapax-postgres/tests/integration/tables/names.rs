@@ -29,7 +29,7 @@ const STATEMENTS: [(&str, &str); 7] = [
         "given back",
         "SELECT * FROM {p}_outbox_settle('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{t}', ARRAY[K], '{77}', '{0}', '{}', 0)",
     ),
-    ("begun", "SELECT {p}_outbox_begin('t', K, 1, 77, 1e6, 1e6)"),
+    ("begun", "SELECT {p}_outbox_begin('t', ARRAY[K], '{77}', '{1}', 1e6, 1e6)"),
     ("requeued", "SELECT {p}_outbox_requeue('{1}', '{77}', NULL::text, NULL::float8, 10)"),
     ("discarded", "SELECT {p}_outbox_discard('{1}', '{77}', NULL::text, NULL::float8, 10)"),
 ];
