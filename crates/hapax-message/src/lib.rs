@@ -10,6 +10,7 @@ pub mod ids;
 #[doc(hidden)]
 pub mod kinds;
 mod message;
+mod on_mismatch;
 mod publisher;
 pub mod routes;
 mod trace;
@@ -18,6 +19,7 @@ mod trace_state;
 pub use described::{Described, MESSAGE_ID};
 pub use give_up::{GiveUp, causes};
 pub use message::Message;
+pub use on_mismatch::OnMismatch;
 pub use publisher::Publisher;
 pub use trace::{TraceContext, TraceError};
 
