@@ -1,7 +1,9 @@
 //! Messages that are received, handled once, kept, and handled once more on purpose.
 
+mod compared;
 pub(super) mod handled;
 mod hanging;
+mod keeping;
 mod marks;
 pub(super) mod requeued;
 mod routed;
