@@ -32,7 +32,7 @@ impl<M> Clone for Held<M> {
     }
 }
 
-/// What is to be done about a message that was received.
+/// The treatment of a message that was received.
 pub(crate) enum Sorted {
     /// Nothing: it is done.
     Done,
