@@ -42,8 +42,10 @@ use std::time::Duration;
 ///   ([`LostLease`]). As long as nobody has taken it over it can, however late, unless the room was
 ///   needed.
 /// - A process that dies forgets its claims, so an id that it had not completed is handled by the
-///   next delivery. That one is not told of them: with a store it is (`TieredClaim::before` of
-///   `hapax-store`).
+///   next delivery.
+/// - Whoever claims an id next is not told of a claim before it that did not end: one that knew of
+///   expired leases, and not of processes that died, would call work certain that may have been
+///   done. With a store it is told (`TieredClaim::before` of `hapax-store`).
 ///
 /// Leases run by the engine's clock, also where events bring their own times.
 ///

@@ -190,6 +190,14 @@ impl<S: Store, Scope> LayerBuilder<S, Scope> {
         self.with(|it| it.max_kept_bytes_per_scope = Some(bytes))
     }
 
+    /// Names the holder of a key that is [in progress](super::Problem::InProgress) to whoever is
+    /// refused because of it, as the member `held_by` of the problem: the engine's
+    /// [name](hapax_store::TieredBuilder::held_by), if it has one. Default: no. A name of a host or
+    /// a trace is for colleagues, and not for clients from outside.
+    pub fn names_holder(self, names: bool) -> Self {
+        self.with(|it| it.names_holder = names)
+    }
+
     /// Sets the response for a problem: its status, headers and body. Default:
     /// [`ProblemDetails::response`].
     pub fn problem_response(

@@ -49,6 +49,7 @@ pub(super) struct Options {
     pub(super) max_kept_bytes_per_scope: Option<u64>,
     pub(super) retention: Option<RetentionFn>,
     pub(super) gone_for: Duration,
+    pub(super) names_holder: bool,
     pub(super) problem_response: Option<ResponseFn>,
 }
 
@@ -68,6 +69,7 @@ impl Default for Options {
             max_kept_bytes_per_scope: None,
             retention: None,
             gone_for: Duration::ZERO,
+            names_holder: false,
             problem_response: None,
         }
     }

@@ -287,11 +287,12 @@ impl<S: Store> Shared<S> {
                 let full = "too many keys are in progress";
                 Err(ProblemDetails::new(Problem::Busy, full).retry_after(RETRY_AFTER))
             }
-            Ok(TieredAttempt::InProgress { lease_left, .. }) => {
+            Ok(TieredAttempt::InProgress { lease_left, held_by }) => {
                 let detail = "its first request is being handled";
                 // Not the rest of the lease, which is renewed and says nothing about the handler.
                 let takes = self.durations.typical(kind).unwrap_or(RETRY_AFTER);
-                Err(ProblemDetails::new(Problem::InProgress, detail).retry_after(takes.min(lease_left)))
+                let refusal = ProblemDetails::new(Problem::InProgress, detail).retry_after(takes.min(lease_left));
+                Err(ProblemDetails { held_by: held_by.filter(|_| self.options.names_holder), ..refusal })
             }
             Err(error) => Err(self.store_refusal(&error)),
         }

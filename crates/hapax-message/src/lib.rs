@@ -12,6 +12,7 @@ pub mod ids;
 pub mod kinds;
 mod later;
 mod message;
+mod on_mismatch;
 mod publisher;
 pub mod routes;
 mod trace;
@@ -22,6 +23,7 @@ pub use described::{Described, MESSAGE_ID};
 pub use give_up::{GiveUp, causes};
 pub use later::Later;
 pub use message::Message;
+pub use on_mismatch::OnMismatch;
 pub use publisher::Publisher;
 pub use trace::{TraceContext, TraceError};
 

@@ -22,9 +22,11 @@
 //! Partitions by hash of the id would be unique by themselves. But then marks could only be deleted
 //! row by row, and the deleted rows would have to be vacuumed.
 
+mod comparing;
 mod handled;
 mod marking;
 
+pub use comparing::{Compared, receive_compared};
 pub use handled::{Finished, Handled, HandledQuery, RESULT_BYTES_MAX, handled, keep_result, requeue_handled};
 pub use marking::{NewMark, forget, mark, mark_batch};
 
@@ -188,7 +190,8 @@ fn seen_each(ids: &[Vec<u8>], rows: &[Row]) -> Result<Vec<Seen>, StoreError> {
 ///
 /// Those of [`once`], with which it shares its marks: an id that was processed by one is not
 /// received by the other. A message that waits or is a dead letter is a duplicate even when its
-/// mark has been dropped.
+/// mark has been dropped. Whatever has a known id is a duplicate; [`receive_compared`] tells
+/// another message from it.
 ///
 /// With a [key](NewMessage::key), the message has its place behind all messages of its consumer and
 /// key that were committed before. For that, transactions that receive messages of the same key
@@ -216,8 +219,11 @@ pub async fn receive(
 
 /// Reads the server's answer about an id: the time at which it was marked, or nothing.
 fn seen(rows: &[Row]) -> Result<Seen, StoreError> {
-    let first_at: Option<i64> = answer(rows)?;
-    Ok(first_at.map_or(Seen::First, |micros| Seen::Duplicate { first_at: time(micros) }))
+    answer(rows).map(seen_at)
+}
+
+fn seen_at(first_at: Option<i64>) -> Seen {
+    first_at.map_or(Seen::First, |micros| Seen::Duplicate { first_at: time(micros) })
 }
 
 /// Lists dead letters of a consumer (or of all), oldest first, after a position: messages that a

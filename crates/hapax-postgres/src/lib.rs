@@ -78,7 +78,7 @@ pub use claims::dead_letters::{DeadLetter, Letters};
 pub use claims::retry::Retry;
 pub use database::Database;
 pub use hapax_message::routes::{OnUnknown, RouterStats};
-pub use hapax_message::{Answers, BoxError, GiveUp, Later, Message, Publisher};
+pub use hapax_message::{Answers, BoxError, GiveUp, Later, Message, OnMismatch, Publisher};
 pub use mark_result::Seen;
 pub use message::{DESCRIPTION_BYTES_MAX, HEADER_BYTES_MAX, ID_BYTES_MAX, NewMessage, PAYLOAD_BYTES_MAX};
 pub use relay::Relay;

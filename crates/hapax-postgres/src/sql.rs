@@ -41,10 +41,13 @@
 //! | function | arguments | answer |
 //! |---|---|---|
 //! | `once` | `consumer text, mark bytea` | null if it is the first; else the time of that |
+//! | `once_kept` | `consumer text, mark bytea, content bytea, keep float8` | as `once` |
 //! | `once_batch` | `consumer text, marks bytea[]` | rows `marked_id, marked_at, is_first` |
 //! | `mark` | `consumer text, mark bytea, id bytea, kind text, source text, subject text, processor text` | as `once` |
+//! | `mark_kept` | `consumer text, mark bytea, id bytea, kind text, source text, subject text, processor text, keep float8` | as `once` |
 //! | `forget` | `consumer text, marks bytea[]` | how many had one |
 //! | `inbox_receive` | `consumer text, mark bytea, id bytea, key bytea, payload bytea, headers text, due float8, expires float8, kind text, source text, subject text` | as `once` |
+//! | `inbox_compare` | `consumer text, mark bytea, id bytea, key bytea, payload bytea, headers text, due float8, expires float8, kind text, source text, subject text, content bytea, how text` | a row `first_at, is_other` |
 //! | `outbox_store_one` | `topic text, id bytea, key bytea, payload bytea, headers text, due float8, expires float8, kind text, source text, subject text` | its position |
 //! | `outbox_store` | `topic text, ids bytea[], keys bytea[], payloads bytea[], headers text[], due float8[], expires float8[], kinds text[], sources text[], subjects text[]` | how many |
 //! | `capture` | `topic text, ids bytea[], keys bytea[], payloads bytea[], headers text[], kinds text[], sources text[], subjects text[]` | how many |
@@ -60,6 +63,9 @@
 //!   take both.
 //! - Times in an answer are microseconds since 1970, those in arguments seconds since 1970, an
 //!   `age`, a `partition` and `keep` microseconds.
+//! - A *content* is compared: the first 16 bytes of a SHA-256, as
+//!   [`Fingerprint`](hapax_store::Fingerprint) has them. *How* a message of another one's id is
+//!   treated is `dead_letter`, `handle` or `drop`.
 //! - *Headers* are the text of an array, of names and values in turn: `{"trace","0af7"}`.
 //! - All but consumers, topics, marks, ids and payloads may be null: there is none. A null `name`
 //!   means all of them.

@@ -15,7 +15,7 @@ use crate::log::memory::Memory;
 use crate::log::shared::LogMemory;
 use crate::shared::Shared;
 use crate::telemetry::kinds::{self, Description};
-use hapax_message::Described;
+use hapax_message::{Described, OnMismatch};
 #[cfg(doc)]
 use hapax_store::ErrorKind;
 use hapax_store::back_off::BackOff;
@@ -125,6 +125,52 @@ impl<E, M> ConsumerBuilder<E, M> {
     /// [counted](super::ConsumerStats::missing).
     pub fn on_missing(self, on_missing: OnMissing) -> Self {
         self.with(|options| options.on_missing = on_missing)
+    }
+
+    /// Compares what messages of one id say besides it: a message whose id is in progress or done
+    /// with another content is no duplicate, and is treated as
+    /// [`on_mismatch`](Self::on_mismatch) says. Default: what has a known id is a duplicate.
+    ///
+    /// ```
+    /// # use hapax_store::{InMemoryStore, TieredDedup};
+    /// # use hapax_stream::{Consumer, OnMismatch};
+    /// # struct Order { number: String, body: Vec<u8> }
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
+    /// let consumer = Consumer::builder("orders", engine, |order: &Order| Some(order.number.clone()))
+    ///     .fingerprint_by(|order: &Order| Some(order.body.clone()))
+    ///     .on_mismatch(OnMismatch::DeadLetter)
+    ///     .build()?;
+    /// # Ok::<(), hapax_store::StoreError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Return what is the same in each copy, and nothing else: no time of sending, no attempt, no
+    /// trace. With `None` a message is not compared, nor is one whose id was completed without a
+    /// fingerprint.
+    ///
+    /// # Cost
+    ///
+    /// A hash of the content, 16 bytes of which are kept with the id. A [`Consumer`] asks the store
+    /// about each repetition: memory knows ids, and no contents. A [`LogConsumer`] claims each
+    /// message instead of checking it, which costs as much as two checks, and has [room for
+    /// fingerprints](hapax::ClaimOptions::fingerprint) of the last 800,000 ids or more: what is
+    /// older, or was handled before it compared, is a duplicate.
+    pub fn fingerprint_by<C: AsRef<[u8]>>(
+        mut self,
+        content_of: impl Fn(&M) -> Option<C> + Send + Sync + 'static,
+    ) -> Self {
+        self.content_of = Some(Arc::new(move |message: &M| content_of(message).map(|it| it.as_ref().to_vec())));
+        self
+    }
+
+    /// Sets the treatment of a message whose id belongs to another one, as
+    /// [fingerprints](Self::fingerprint_by) tell. Default: it is [put
+    /// aside](super::Source::dead_letter), and acknowledged. Either way it is
+    /// [counted](super::ConsumerStats::mismatch).
+    pub fn on_mismatch(self, on_mismatch: OnMismatch) -> Self {
+        self.with(|options| options.on_mismatch = on_mismatch)
     }
 
     /// Sets the number of handlers that run at a time. A crash of a [`Consumer`] may repeat the
@@ -309,11 +355,13 @@ impl<M, K> ConsumerBuilder<Log<K>, M> {
     where
         K: Memory,
     {
-        let ConsumerBuilder { engine: Log(memory), id_of, shown, options, .. } = self;
+        let ConsumerBuilder { engine: Log(memory), id_of, content_of, shown, options, .. } = self;
         options.validate()?;
         let marks = Arc::new(Marks::new(memory.engine().clone()));
         let log = LogMemory { memory, marks, alone: Semaphore::new(1) };
-        Ok(LogConsumer { shared: Shared::new(log, id_of, shown, options) })
+        let mut shared = Shared::new(log, id_of, shown, options);
+        shared.content_of = content_of;
+        Ok(LogConsumer { shared })
     }
 }
 

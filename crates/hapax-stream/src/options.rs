@@ -2,6 +2,7 @@
 
 use super::source::{Acks, Partition};
 use crate::handling::failure::OnErrorBy;
+use hapax_message::OnMismatch;
 use hapax_store::back_off::BackOff;
 use hapax_store::backend::option;
 use hapax_store::{Scope, Store, StoreError, TieredDedup};
@@ -25,20 +26,8 @@ pub enum OnMissing {
     Error,
 }
 
-/// The treatment of a message whose id is that of another one, by their
-/// [fingerprints](super::ConsumerBuilder::fingerprint_by).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
-pub enum OnMismatch {
-    /// It is [put aside](super::Source::dead_letter), and acknowledged, unhandled: somebody sends
-    /// ids twice.
-    #[default]
-    DeadLetter,
-    /// It is handled like one that is not claimed: a repetition of it is handled again.
-    Handle,
-    /// It is acknowledged, and not handled, like a duplicate.
-    Drop,
-}
+/// The reason why a message is put aside whose id is that of another one.
+pub(super) const ANOTHER_CONTENT: &str = "its id is that of a message with another fingerprint";
 
 /// A function that returns the id of a message, which is not blank, or its key.
 pub(super) type IdOf<M> = Arc<dyn Fn(&M) -> Option<Vec<u8>> + Send + Sync>;

@@ -1,6 +1,9 @@
 //! Parts that tests of several crates share: servers and file systems that end with their
 //! test, requests to stores, numbers by a seed, real traces, corpora of the fuzz targets.
 
+// Code in documents leaves out no verdict.
+#![doc(test(attr(deny(unused_must_use))))]
+
 #[cfg(unix)]
 pub mod brokers;
 pub mod children;

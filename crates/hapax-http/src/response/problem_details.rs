@@ -3,6 +3,7 @@
 
 use super::problem::Problem;
 use bytes::Bytes;
+use hapax_store::HeldBy;
 use http::header::{CONTENT_TYPE, LINK, RETRY_AFTER};
 use http::{HeaderValue, Response};
 use std::sync::Arc;
@@ -31,11 +32,14 @@ pub struct ProblemDetails {
     pub detail: String,
     /// The pause after which a retry may succeed.
     pub retry_after: Option<Duration>,
+    /// The holder of a key that is in progress, if the layer
+    /// [names](crate::LayerBuilder::names_holder) it, and it has a name.
+    pub held_by: Option<HeldBy>,
 }
 
 impl ProblemDetails {
     pub(crate) fn new(problem: Problem, detail: impl Into<String>) -> Self {
-        ProblemDetails { problem, detail: detail.into(), retry_after: None }
+        ProblemDetails { problem, detail: detail.into(), retry_after: None, held_by: None }
     }
 
     pub(crate) fn retry_after(self, pause: Duration) -> Self {
@@ -46,12 +50,15 @@ impl ProblemDetails {
     /// there is a pause, `Retry-After`.
     pub fn response(&self) -> Response<Bytes> {
         let (status, page) = (self.problem.status(), self.problem.type_uri());
-        let body = serde_json::json!({
+        let mut body = serde_json::json!({
             "type": page,
             "title": self.problem.title(),
             "status": status.as_u16(),
             "detail": self.detail,
         });
+        if let Some(held_by) = &self.held_by {
+            body["held_by"] = held_by.as_str().into();
+        }
         let mut response = Response::new(Bytes::from(body.to_string()));
         *response.status_mut() = status;
         let headers = response.headers_mut();

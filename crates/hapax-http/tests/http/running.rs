@@ -6,7 +6,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use hapax_http::{IdempotencyKey, IdempotencyLayer, Problem};
-use hapax_store::{HistoryOptions, InMemoryStore};
+use hapax_store::{HeldBy, HistoryOptions, InMemoryStore};
 use http::{Method, StatusCode};
 use http_body_util::Full;
 use std::convert::Infallible;
@@ -117,6 +117,27 @@ async fn a_request_in_progress_is_a_conflict_and_says_when_to_ask_again() {
     gate.add_permits(1);
     assert_eq!(first.await.unwrap().text(), "run 1");
     assert!(server.post("k", "").await.is_replayed());
+}
+
+#[tokio::test]
+async fn a_conflict_names_the_holder_only_where_that_was_chosen_and_it_has_a_name() {
+    let names = HeldBy::of("worker-7 \"4bf92f35\"");
+    for (name, is_named) in [(Some(&names), false), (Some(&names), true), (None, true)] {
+        let world = World::new();
+        let engine = name.into_iter().fold(world.engine(), |engine, name| engine.held_by(name.clone()));
+        let layer = IdempotencyLayer::builder(engine.build().await.unwrap()).global_scope();
+        let layer = if is_named { layer.names_holder(true) } else { layer };
+        let (server, gate, _) = gated(&world, layer.build().unwrap()).await;
+        let first = post(&server, "k");
+        until("the handler runs", || world.runs.count() == 1).await;
+        let conflict = server.post("k", "").await;
+        conflict.is_problem(Problem::InProgress);
+        let body: serde_json::Value = serde_json::from_slice(&conflict.body).unwrap();
+        let expected = name.filter(|_| is_named).map(HeldBy::as_str);
+        assert_eq!(body.get("held_by").map(|it| it.as_str().unwrap()), expected, "{body}");
+        gate.add_permits(1);
+        assert_eq!(first.await.unwrap().text(), "run 1");
+    }
 }
 
 #[tokio::test]

@@ -1,15 +1,19 @@
 //! Marks of messages that say what they are, and marks that are removed on purpose.
 
 use super::{BATCH_IDS_MAX, seen, seen_each};
+use crate::claims::queue::micros;
 use crate::errors::misconfigured;
 use crate::message::{validate_name, validate_text};
+use crate::schema::retention::LONGEST;
 use crate::schema::statements;
 use crate::schema::tables::Tables;
+use crate::store::options::within;
 use crate::telemetry::meters;
 use crate::transaction::{Transaction, Value, answer};
 use crate::{ID_BYTES_MAX, Seen};
 use hapax_message::Described;
 use hapax_store::{StoreError, StoredId};
+use std::time::Duration;
 
 /// An id to be marked, and what is written down of its message.
 #[derive(Clone, Copy, Debug)]
@@ -19,12 +23,36 @@ pub struct NewMark<'m> {
     source: Option<&'m str>,
     subject: Option<&'m str>,
     processor: Option<&'m str>,
+    keep_for: Option<Duration>,
 }
 
 impl<'m> NewMark<'m> {
     /// Creates a mark of this id, of which nothing is written down: as [`once`](super::once) makes.
     pub fn new(id: &'m (impl AsRef<[u8]> + ?Sized)) -> Self {
-        NewMark { id: id.as_ref(), kind: None, source: None, subject: None, processor: None }
+        NewMark { id: id.as_ref(), kind: None, source: None, subject: None, processor: None, keep_for: None }
+    }
+
+    /// Sets the time for which the id is a duplicate, by the server's clock: a millisecond to ten
+    /// years. After that it is [`Seen::First`] again. Default, and at most: the
+    /// [`Retention`](crate::Retention).
+    ///
+    /// ```no_run
+    /// use hapax_postgres::{Tables, inbox};
+    /// use std::time::Duration;
+    ///
+    /// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let reminder = inbox::NewMark::new("reminder/customer-3").keep_for(Duration::from_secs(86_400));
+    /// let mut tx = client.transaction().await?;
+    /// if inbox::mark(&mut tx, &Tables::new("public", "shop")?, "reminders", reminder).await?.is_first() {
+    ///     tx.execute("INSERT INTO mails (customer) VALUES (3)", &[]).await?; // at most once a day
+    /// }
+    /// tx.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn keep_for(self, time: Duration) -> Self {
+        NewMark { keep_for: Some(time), ..self }
     }
 
     /// Sets the type of the event, such as `order.paid`.
@@ -67,6 +95,11 @@ impl<'m> NewMark<'m> {
         self.texts().iter().all(|(_, text)| text.is_none())
     }
 
+    /// Returns the time for which it is kept in microseconds.
+    fn keep(&self) -> Option<f64> {
+        self.keep_for.map(micros)
+    }
+
     fn texts(&self) -> [(&'static str, Option<&'m str>); 4] {
         let processor = ("a name of a processor", self.processor);
         [("a kind", self.kind), ("a source", self.source), ("a subject", self.subject), processor]
@@ -76,6 +109,9 @@ impl<'m> NewMark<'m> {
         if !self.is_bare() && self.id.len() > ID_BYTES_MAX {
             let what = format!("an id that is written down has at most {ID_BYTES_MAX} bytes, got {}", self.id.len());
             return Err(misconfigured(what));
+        }
+        if let Some(time) = self.keep_for {
+            within("keep_for", time, Duration::from_millis(1)..=LONGEST)?;
         }
         self.texts().into_iter().try_for_each(|(what, text)| validate_text(what, text))
     }
@@ -124,12 +160,18 @@ pub async fn mark(
     mark.validate()?;
     let id = StoredId::new(mark.id);
     let mut values = vec![Value::Text(consumer), Value::Bytes(id.as_bytes())];
-    let function = if mark.is_bare() {
-        "once"
-    } else {
-        values.push(Value::Bytes(mark.id));
-        values.extend(mark.texts().map(|(_, text)| Value::OptionalText(text)));
-        "mark"
+    let function = match (mark.is_bare(), mark.keep_for) {
+        (true, None) => "once",
+        (true, _) => {
+            values.extend([Value::OptionalBytes(None), Value::OptionalReal(mark.keep())]);
+            "once_kept"
+        }
+        (false, _) => {
+            values.push(Value::Bytes(mark.id));
+            values.extend(mark.texts().map(|(_, text)| Value::OptionalText(text)));
+            values.push(Value::OptionalReal(mark.keep()));
+            "mark_kept"
+        }
     };
     let rows = tx.ask("mark an id", &statements::ask(tables, function, values.len()), &values).await?;
     let seen = seen(&rows)?;
@@ -177,14 +219,16 @@ pub async fn mark_batch(
     let stored: Vec<Vec<u8>> = marks.iter().map(|mark| StoredId::new(mark.id).as_bytes().to_vec()).collect();
     let mut values = vec![Value::Text(consumer), Value::BytesEach(&stored)];
     let (ids, texts);
+    let keeps: Vec<Option<f64>> = marks.iter().map(NewMark::keep).collect();
     let function = if marks.iter().all(NewMark::is_bare) {
-        "once_batch"
+        "once_batch_kept"
     } else {
         (ids, texts) = written(marks, &stored);
         values.push(Value::BytesEach(&ids));
         values.extend(texts.iter().map(|texts| Value::OptionalTextEach(texts)));
-        "mark_batch"
+        "mark_batch_kept"
     };
+    values.push(Value::OptionalReals(&keeps));
     let rows = tx.ask("mark ids", &statements::call(tables, function, values.len()), &values).await?;
     let seen = seen_each(&stored, &rows)?;
     meters::marked(consumer, &seen);

@@ -23,25 +23,33 @@ const UNKNOWN: &str = "            EXCEPTION WHEN check_violation THEN
 ";
 const LOOK: &str = "
                     SELECT m.first_at INTO seen_at FROM {marks} m
-                        WHERE m.slot = {slot} AND m.consumer = $1 AND m.id = $2;
+                        WHERE m.slot = {slot} AND m.consumer = $1 AND m.id = $2
+                            AND (m.expires_at IS NULL OR m.expires_at > clock_timestamp());
                     first_at := least(first_at, seen_at);";
 const LOOK_BATCH: &str = "
                     SELECT known || array_agg(u.id), known_at || array_agg(m.first_at)
                         INTO known, known_at FROM unnest(rest) u(id) CROSS JOIN LATERAL (
                             SELECT o.first_at FROM {marks} o
-                            WHERE o.slot = {slot} AND o.consumer = $1 AND o.id = u.id OFFSET 0
+                            WHERE o.slot = {slot} AND o.consumer = $1 AND o.id = u.id
+                                AND (o.expires_at IS NULL OR o.expires_at > clock_timestamp()) OFFSET 0
                         ) m;";
 /// Removes marks of one slot.
 const LOOK_FORGET: &str = "
                     WITH removed AS (
-                        DELETE FROM {marks} m WHERE m.slot = {slot} AND m.consumer = $1 AND m.id = ANY ($2) RETURNING m.id
-                    ) SELECT gone || array_agg(r.id) INTO gone FROM removed r;";
+                        DELETE FROM {marks} m WHERE m.slot = {slot} AND m.consumer = $1 AND m.id = ANY ($2)
+                        RETURNING m.id, m.expires_at
+                    ) SELECT gone || array_agg(r.id) INTO gone FROM removed r
+                        WHERE r.expires_at IS NULL OR r.expires_at > clock_timestamp();";
+/// The time at which the mark of an id of a batch expires: that said with the first of its name.
+const UNTIL: &str = "CASE WHEN $3 IS NOT NULL
+                    THEN clock_timestamp() + $3[array_position($2, u.id)] * interval '1 microsecond' END";
 
 /// Returns the SQL that makes the tables and functions that are missing, without their names.
 pub(crate) fn made() -> String {
     SQL.concat()
         .replace("{hold}", HOLD)
         .replace("{unknown}", UNKNOWN)
+        .replace("{until}", UNTIL)
         .replace("{looks}", &looks(LOOK))
         .replace("{looks_batch}", &looks(LOOK_BATCH))
         .replace("{looks_forget}", &looks(LOOK_FORGET))

@@ -8,7 +8,7 @@ use crate::transaction::{Client, Row};
 use hapax_store::{ErrorKind, StoreError};
 
 /// The version of the tables that this code makes and uses.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 const BEGIN: &str = include_str!("migrations/version.sql");
 const QUEUE: &str = include_str!("migrations/queue.sql");
 const PROBE: &str = include_str!("migrations/probe.sql");
@@ -30,16 +30,19 @@ impl Tables {
     /// tables that are there runs their owner's functions: let nobody else make things in their
     /// schema before they are made.
     ///
-    /// Tables have a version. [`Worker`](crate::Worker) and [`Relay`](crate::Relay) look at it when
-    /// they begin, and refuse tables of another one.
+    /// Tables have a version. Those of an older one become tables of this one, with all that is in
+    /// them. [`Worker`](crate::Worker) and [`Relay`](crate::Relay) look at it when they begin, and
+    /// refuse tables of another one.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if the role may not make tables, or for tables of a version
-    /// that this code is not for, which are left as they are.
+    /// [`ErrorKind::Misconfigured`] if the role may not make tables, or for tables of a later
+    /// version, which are left as they are.
     pub async fn migrate(&self, client: &impl Client) -> Result<(), StoreError> {
         // A role that may not make tables can succeed, too, once there is nothing to make.
-        if let Ok(Some(found)) = self.found(client).await {
+        if let Ok(Some(found)) = self.found(client).await
+            && found >= VERSION
+        {
             return self.expect_version(Some(found));
         }
         client.run("make tables", &self.migrations()).await?;
@@ -78,13 +81,16 @@ impl Tables {
     fn queue_made(&self, queue: Queue) -> String {
         let name = queue.name();
         // A message is in the inbox once, whatever became of its mark.
-        let (on_conflict, result) = match queue {
-            Queue::Inbox => ("ON CONFLICT (name, id) DO NOTHING", ",\n    result bytea"),
+        let (on_conflict, columns) = match queue {
+            Queue::Inbox => (
+                "ON CONFLICT (name, id, other) DO NOTHING",
+                ",\n    result bytea,\n    other bytea NOT NULL DEFAULT ''",
+            ),
             Queue::Outbox => ("", ""),
         };
         [QUEUE, PROBE]
             .concat()
-            .replace("{result}", result)
+            .replace("{inbox_columns}", columns)
             .replace("{on_conflict}", on_conflict)
             .replace("{channel}", &self.channel(queue))
             .replace("{bell_lock}", &self.lock_class(&format!("bell {name}")).to_string())
@@ -114,6 +120,7 @@ impl Tables {
         let what = match found {
             Some(VERSION) => return Ok(()),
             None => "got none: call Tables::migrate".into(),
+            Some(version) if version < VERSION => format!("got version {version}: call Tables::migrate"),
             Some(version) => format!(
                 "got version {version}: take the hapax that made them for this process, or another prefix for its tables"
             ),
@@ -143,7 +150,7 @@ mod tests {
         let tables = Tables::new("public", "shop").unwrap();
         assert!(tables.expect_version(Some(VERSION)).is_ok());
         for (found, word) in
-            [(Some(VERSION + 1), "got version 2"), (Some(0), "got version 0"), (None, "Tables::migrate")]
+            [(Some(VERSION + 1), "got version 3"), (Some(0), "got version 0"), (None, "Tables::migrate")]
         {
             let error = tables.expect_version(found).unwrap_err();
             assert!(error.kind() == ErrorKind::Misconfigured && error.to_string().contains(word), "{error}");

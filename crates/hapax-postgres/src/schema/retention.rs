@@ -19,9 +19,10 @@ const PUT_OFF: &str = "put off";
 /// The largest number of `partition`s in `keep`: the slots, less one that is written into, the next
 /// one, and two for calls that come late.
 const PARTITIONS_MAX: u32 = SLOTS - 4;
-const LONGEST: Duration = Duration::from_secs(3_650 * 86_400);
+pub(crate) const LONGEST: Duration = Duration::from_secs(3_650 * 86_400);
 
-/// The time for which an id is a duplicate, and the time for which a partition is written into.
+/// The time for which an id is a duplicate, and the time for which a partition is written into. A
+/// mark may [expire before](crate::inbox::NewMark::keep_for); its row goes with its partition.
 ///
 /// ```no_run
 /// use hapax_postgres::{Retention, Tables};

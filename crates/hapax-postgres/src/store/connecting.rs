@@ -120,13 +120,15 @@ impl Connect for Connecting {
     fn connect(&self, config: &Config) -> Pin<Box<dyn Future<Output = Result<Driven, Error>> + Send + '_>> {
         let config = config.clone();
         Box::pin(async move {
+            // (Without TLS it can be copied, and a method call is one clone too many.)
+            let tls = || Connector::clone(&self.tls);
             if self.pooled.get() {
-                return drive(&config, self.tls.clone()).await;
+                return drive(&config, tls()).await;
             }
             let mut with_settings = config.clone();
             let theirs = config.get_options().unwrap_or_default();
             with_settings.options(format!("{theirs} {}", self.options));
-            match drive(&with_settings, self.tls.clone()).await {
+            match drive(&with_settings, tls()).await {
                 Ok(driven) => {
                     if !has_settings(&driven.0).await? {
                         self.pooled.found();
@@ -134,7 +136,7 @@ impl Connect for Connecting {
                     Ok(driven)
                 }
                 Err(refused) if may_be_for_settings(&refused) => {
-                    let driven = drive(&config, self.tls.clone()).await?;
+                    let driven = drive(&config, tls()).await?;
                     self.pooled.found();
                     Ok(driven)
                 }

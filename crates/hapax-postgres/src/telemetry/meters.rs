@@ -19,7 +19,7 @@ use tokio::time::Instant;
 mod recorder;
 
 use recorder::Recorder;
-pub(crate) use recorder::{marked, routed};
+pub(crate) use recorder::{marked, mismatched, routed};
 
 /// The least time between two counts of the waiting messages; counting takes at most a hundredth of
 /// the time.

@@ -98,11 +98,21 @@ async fn mark_and_enqueue(tables: &Tables, victim: &mut Client) {
     let message = NewMessage::new("m", "payload").key("k").kind("paid").subject("order-17");
     let mark = inbox::NewMark::new("m").kind("paid").subject("order-17").processor("p");
     let _ = inbox::mark(&mut tx, tables, "f", mark).await.unwrap();
-    let marks = [mark, inbox::NewMark::new("n").kind("paid"), mark];
+    let short = inbox::NewMark::new("short").keep_for(ms(1));
+    let marks = [mark, inbox::NewMark::new("n").kind("paid"), mark, short];
     let _ = inbox::mark_batch(&mut tx, tables, "g", &marks).await.unwrap();
     inbox::forget(&mut tx, tables, "g", &["n", "none"]).await.unwrap();
     let _ = inbox::once(&mut tx, tables, "c", "m").await.unwrap();
     let _ = inbox::receive(&mut tx, tables, "d", message).await.unwrap();
+    for kept in [short, short.keep_for(ms(2)), short.kind("paid")] {
+        let _ = inbox::mark(&mut tx, tables, "h", kept).await.unwrap();
+        // One of them meets a mark that is over, if not this time, the next.
+        let _ = inbox::mark_batch(&mut tx, tables, "h", &[kept, short]).await.unwrap();
+    }
+    for (payload, how) in [("a", OnMismatch::Drop), ("b", OnMismatch::Handle), ("c", OnMismatch::DeadLetter)] {
+        let message = NewMessage::new("compared", payload).key("k");
+        let _ = inbox::receive_compared(&mut tx, tables, "i", message, payload, how).await.unwrap();
+    }
     let _ = inbox::receive(&mut tx, tables, "d", NewMessage::new("n", "payload")).await.unwrap();
     for id in ["m", "n"] {
         let _ = inbox::receive(&mut tx, tables, "e", NewMessage::new(id, "").key("k")).await.unwrap();

@@ -3,7 +3,6 @@
 use super::ConsumerBuilder;
 use crate::consuming::consumer::Consumer;
 use crate::handling::takeover::OnTakeover;
-use crate::options::OnMismatch;
 use crate::shared::Shared;
 use crate::source::Partition;
 #[cfg(doc)]
@@ -38,48 +37,6 @@ impl<S: Store, M> ConsumerBuilder<TieredDedup<S>, M> {
     /// scope.
     pub fn scope_by(self, scope_of: impl Fn(&Partition) -> String + Send + Sync + 'static) -> Self {
         self.with(|options| options.scope_of = Some(Arc::new(scope_of)))
-    }
-
-    /// Compares what messages of one id say besides it: a message whose id is in progress or done
-    /// with another content is no duplicate, and is treated as
-    /// [`on_mismatch`](Self::on_mismatch) says. Default: what has a known id is a duplicate.
-    ///
-    /// ```
-    /// # use hapax_store::{InMemoryStore, TieredDedup};
-    /// # use hapax_stream::{Consumer, OnMismatch};
-    /// # struct Order { number: String, body: Vec<u8> }
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// # let engine = TieredDedup::builder(InMemoryStore::new()).build().await?;
-    /// let consumer = Consumer::builder("orders", engine, |order: &Order| Some(order.number.clone()))
-    ///     .fingerprint_by(|order: &Order| Some(order.body.clone()))
-    ///     .on_mismatch(OnMismatch::DeadLetter)
-    ///     .build()?;
-    /// # Ok::<(), hapax_store::StoreError>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// Return what is the same in each copy, and nothing else: no time of sending, no attempt, no
-    /// trace. With `None` a message is not compared, nor is one whose id was completed without a
-    /// fingerprint. The first 16 bytes of the SHA-256 of the content are kept with the id.
-    ///
-    /// # Cost
-    ///
-    /// A hash of the content, and a request to the store for each repetition: memory knows ids,
-    /// and no contents.
-    pub fn fingerprint_by<C: AsRef<[u8]>>(
-        mut self,
-        content_of: impl Fn(&M) -> Option<C> + Send + Sync + 'static,
-    ) -> Self {
-        self.content_of = Some(Arc::new(move |message: &M| content_of(message).map(|it| it.as_ref().to_vec())));
-        self
-    }
-
-    /// Sets the treatment of a message whose id belongs to another one, as
-    /// [fingerprints](Self::fingerprint_by) tell. Default: it is put aside. Either way it is
-    /// [counted](crate::ConsumerStats::mismatch).
-    pub fn on_mismatch(self, on_mismatch: OnMismatch) -> Self {
-        self.with(|options| options.on_mismatch = on_mismatch)
     }
 
     /// Sets the treatment of a message whose effect may be there already, since an earlier claim of

@@ -3,10 +3,11 @@
 use super::calls::Dead;
 use super::run::Run;
 use crate::error::ConsumerError;
-use crate::options::OnMismatch;
+use crate::options::ANOTHER_CONTENT;
 use crate::order::Ticket;
 use crate::source::Source;
 use crate::telemetry::event::Event;
+use hapax_message::OnMismatch;
 use hapax_store::{ErrorKind, Store, StoreError, TieredAttempt};
 use std::time::Duration;
 
@@ -55,8 +56,7 @@ impl<S: Store, Src: Source> Run<'_, S, Src> {
                         OnMismatch::Handle => batch.push((ticket, None)),
                         OnMismatch::Drop => self.done(ticket),
                         OnMismatch::DeadLetter => {
-                            let why = "its id is that of a message with another fingerprint";
-                            self.put_aside(Dead::unclaimed(ticket, why.to_owned()));
+                            self.put_aside(Dead::unclaimed(ticket, ANOTHER_CONTENT.to_owned()));
                         }
                     }
                 }

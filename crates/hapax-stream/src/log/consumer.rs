@@ -12,8 +12,9 @@ use hapax::Dedup;
 use std::fmt;
 
 /// A consumer of a log that can be read again: it marks messages on sight, handles those that are
-/// new, takes a [checkpoint](hapax::JournalHandle::checkpoint), and acknowledges. It takes no claim
-/// and no store: the engine is this consumer's alone, with a journal of its own that has
+/// new, takes a [checkpoint](hapax::JournalHandle::checkpoint), and acknowledges. It takes no
+/// store, and claims only to [compare contents](crate::ConsumerBuilder::fingerprint_by): the engine
+/// is this consumer's alone, with a journal of its own that has
 /// [checkpoints](hapax::JournalOptions::checkpoints).
 ///
 /// ```

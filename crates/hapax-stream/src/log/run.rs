@@ -1,9 +1,9 @@
 //! A run of a consumer of a log: a batch after the other, each with a checkpoint behind it.
 
 use super::calls::{Boxed, Gate, attempts, heartbeat, settle};
-use super::marks::Mark;
+use super::marks::{Mark, Sight};
 use super::memory::Memory;
-use super::shared::{Held, LogMemory, LogShared};
+use super::shared::{Held, LogMemory, LogShared, Sorted};
 use crate::error::ConsumerError;
 use crate::handling::delivery::Delivery;
 use crate::handling::handler::Handler;
@@ -11,7 +11,6 @@ use crate::options::OnMissing;
 use crate::order::{Order, Ticket};
 use crate::source::{Acks, Partition, Source};
 use crate::telemetry::event::Event;
-use hapax::{Outcome, Verdict};
 use hapax_store::StoredId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::Pin;
@@ -243,19 +242,20 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
             consumer.count(&messages[missing], Event::Missing);
             return Err(ConsumerError::MissingId { partition: self.source.partition(&messages[missing].message) });
         }
-        // Nothing of others is called between the check and the marks that take it back.
+        let contents = consumer
+            .content_of
+            .as_ref()
+            .map(|content_of| messages.iter().map(|held| content_of(&held.message)).collect::<Vec<Option<Vec<u8>>>>());
         let partitions: Vec<Partition> = messages.iter().map(|held| self.source.partition(&held.message)).collect();
-        let mut verdicts = Vec::new();
-        consumer.engine.marks.engine.check_batch(ids.iter().flatten(), &mut verdicts);
-        let mut verdicts = verdicts.into_iter();
+        let mut sights = consumer.engine.marks.see(&ids, contents.as_deref()).into_iter();
         let mut waiting = VecDeque::new();
         for ((held, id), partition) in messages.into_iter().zip(ids).zip(partitions) {
             let ticket = self.next;
             self.next += 1;
             self.order.received(&partition, ticket);
             self.held.insert(ticket, held.clone());
-            let verdict = id.as_ref().and_then(|_| verdicts.next());
-            match self.work(ticket, &partition, held, id, verdict) {
+            let sight = id.as_ref().and_then(|_| sights.next());
+            match self.work(ticket, &partition, held, id.as_deref(), sight) {
                 Some(work) => waiting.push_back(work),
                 None => self.order.done(&partition, ticket),
             }
@@ -269,37 +269,21 @@ impl<'r, Src: Source, K: Memory> LogRun<'r, Src, K> {
         ticket: Ticket,
         partition: &Partition,
         held: Held<Src::Message>,
-        id: Option<Vec<u8>>,
-        verdict: Option<Verdict>,
+        id: Option<&[u8]>,
+        sight: Option<Sight>,
     ) -> Option<Work<'r, Src::Error>> {
         let consumer = self.consumer;
-        let counts = &consumer.counts;
-        let is_missing = id.is_none();
-        let whose = id.as_ref().map_or_else(|| StoredId::new(&ticket.to_le_bytes()), |id| StoredId::new(id));
-        if is_missing {
-            consumer.count(&held, Event::Missing);
-            counts.missing(partition);
-            if consumer.options.on_missing == OnMissing::Drop {
-                return None;
-            }
-        }
-        let mark = match verdict.map(|verdict| verdict.outcome()) {
-            Some(Outcome::Duplicate) => {
-                consumer.count(&held, Event::Duplicate);
-                return None;
-            }
-            Some(Outcome::Fresh) => id.map(|id| Mark::new(&consumer.engine.marks, id)),
-            // Nobody claims ids of this engine, and no time is refused where none is given: rather
-            // handled again than lost.
-            _ => None,
+        let whose = StoredId::new(id.unwrap_or(&ticket.to_le_bytes()));
+        let (mark, aside) = match consumer.sorted(&held, partition, sight) {
+            Sorted::Done => return None,
+            Sorted::Handled(mark) => (mark, None),
+            Sorted::Aside(why) => (None, Some(why)),
         };
-        let puts_aside = is_missing && consumer.options.on_missing == OnMissing::DeadLetter;
         let (source, handler) = (self.source, Arc::clone(&self.handler));
         let handling: Boxed<'r, Result<Ended, Src::Error>> = Box::pin(async move {
-            let handled = if puts_aside {
-                Err("it has no id, or a blank one".to_owned())
-            } else {
-                attempts(consumer, &handler, &held, whose).await
+            let handled = match aside {
+                Some(why) => Err(why.to_owned()),
+                None => attempts(consumer, &handler, &held, whose).await,
             };
             let Err(why) = handled else { return Ok(Ended::Handled) };
             source.dead_letter(&held.message, &why).await?;

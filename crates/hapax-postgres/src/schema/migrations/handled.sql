@@ -44,9 +44,10 @@ BEGIN
 END $$;
 
 -- Marks an id as {once} does, and writes down what it was. Null if it is the first; otherwise when
--- that came, in microseconds since 1970. _mark is the id as it is marked.
-CREATE OR REPLACE FUNCTION {mark}(
-    _consumer text, _mark bytea, _id bytea, _kind text, _source text, _subject text, _processor text
+-- that came, in microseconds since 1970. _mark is the id as it is marked, _keep for how many
+-- microseconds, or null: as long as its bucket is kept.
+CREATE OR REPLACE FUNCTION {mark_kept}(
+    _consumer text, _mark bytea, _id bytea, _kind text, _source text, _subject text, _processor text, _keep float8
 ) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -54,7 +55,7 @@ DECLARE
     _first_at bigint;
     _slot integer;
 BEGIN
-    _first_at := {once}(_consumer, _mark);
+    _first_at := {once_kept}(_consumer, _mark, NULL::bytea, _keep);
     IF _first_at IS NULL THEN
         PERFORM {handled_begin}();
         SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {mark_state} s WHERE s.one = 1;
@@ -64,10 +65,18 @@ BEGIN
     RETURN _first_at;
 END $$;
 
--- Marks ids as {once_batch} does, and writes down what the first ones were: of an id that is named
+-- The same without _keep.
+CREATE OR REPLACE FUNCTION {mark}(
+    _consumer text, _mark bytea, _id bytea, _kind text, _source text, _subject text, _processor text
+) RETURNS bigint
+LANGUAGE sql
+RETURN {mark_kept}(_consumer, _mark, _id, _kind, _source, _subject, _processor, NULL::float8);
+
+-- Marks ids as {once_batch_kept} does, and writes down what the first ones were: of an id that is named
 -- several times, what is said first.
-CREATE OR REPLACE FUNCTION {mark_batch}(
-    _consumer text, _marks bytea[], _ids bytea[], _kinds text[], _sources text[], _subjects text[], _processors text[]
+CREATE OR REPLACE FUNCTION {mark_batch_kept}(
+    _consumer text, _marks bytea[], _ids bytea[], _kinds text[], _sources text[], _subjects text[], _processors text[],
+    _keeps float8[]
 ) RETURNS TABLE (marked_id bytea, marked_at bigint, is_first boolean)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 #variable_conflict use_column
@@ -78,7 +87,7 @@ DECLARE
     _slot integer;
 BEGIN
     SELECT array_agg(m.marked_id), array_agg(m.marked_at), array_agg(m.is_first) INTO _marked, _times, _are_first
-        FROM {once_batch}(_consumer, _marks) m;
+        FROM {once_batch_kept}(_consumer, _marks, _keeps) m;
     PERFORM {handled_begin}();
     SELECT (s.newest - s.is_double::integer) & {slot_mask} INTO STRICT _slot FROM {mark_state} s WHERE s.one = 1;
     INSERT INTO {handled} (slot, attempts, consumer, processor, kind, source, subject, id)
@@ -88,6 +97,16 @@ BEGIN
     ) t JOIN unnest(_marked, _are_first) m(mark, is_first) ON m.mark = t.mark AND m.is_first
     WHERE coalesce(t.kind, t.source, t.subject, t.processor) IS NOT NULL ORDER BY t.n;
     RETURN QUERY SELECT m.* FROM unnest(_marked, _times, _are_first) m;
+END $$;
+
+-- The same without _keeps.
+CREATE OR REPLACE FUNCTION {mark_batch}(
+    _consumer text, _marks bytea[], _ids bytea[], _kinds text[], _sources text[], _subjects text[], _processors text[]
+) RETURNS TABLE (marked_id bytea, marked_at bigint, is_first boolean)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN QUERY SELECT * FROM {mark_batch_kept}(_consumer, _marks, _ids, _kinds, _sources, _subjects, _processors,
+        NULL::float8[]);
 END $$;
 
 -- Removes messages that are handled, each after so many attempts more than were counted. Unless
@@ -117,11 +136,14 @@ BEGIN
     FROM gone g WHERE _is_whole OR coalesce(g.kind, g.subject) IS NOT NULL ORDER BY g.position;
 END $$;
 
--- Keeps a handler's result with its message. False if the message is not there.
+-- Keeps a handler's result with its message, which its transaction has locked. False if the message
+-- is not there. Another one of its id may be: as a dead letter, or in somebody else's hands.
 CREATE OR REPLACE FUNCTION {inbox_result}(_name text, _id bytea, _result bytea) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    UPDATE {inbox} m SET result = _result WHERE m.name = _name AND m.id = _id;
+    UPDATE {inbox} m SET result = _result WHERE m.ctid = ANY (ARRAY(
+        SELECT l.ctid FROM {inbox} l WHERE l.name = _name AND l.id = _id AND l.dead_at IS NULL FOR UPDATE SKIP LOCKED
+    ));
     RETURN FOUND;
 END $$;
 

@@ -1,5 +1,6 @@
--- A message is waited for once, even if its mark has been dropped meanwhile.
-CREATE UNIQUE INDEX IF NOT EXISTS "{prefix}_inbox_id" ON {inbox} (name, id);
+-- A message is waited for once, even if its mark has been dropped meanwhile. other: the fingerprint
+-- of one whose id another one has, which is not the first; of all others, nothing.
+CREATE UNIQUE INDEX IF NOT EXISTS "{prefix}_inbox_id" ON {inbox} (name, id, other);
 
 -- Locks messages for a handler, those whose claims still hold, and whose attempts are counted that
 -- had to be: nobody else takes them until the transaction ends, even if their leases do. The server
@@ -49,4 +50,57 @@ BEGIN
         FROM {inbox} m WHERE m.name = _name AND m.id = _id;
     END IF;
     RETURN _first_at;
+END $$;
+
+-- Does the same, and marks a fingerprint with the id: is_other tells a message from one that has its
+-- id, if both have one. Then it is stored as a dead letter (_how is 'dead_letter'), to be handled
+-- ('handle'), or not at all; once, however often it comes, until it is gone.
+CREATE OR REPLACE FUNCTION {inbox_compare}(
+    _name text, _mark bytea, _id bytea, _key bytea, _payload bytea, _headers text, _due float8, _expires float8,
+    _kind text, _source text, _subject text, _content bytea, _how text, OUT first_at bigint, OUT is_other boolean
+)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _slots text;
+    _is_dead boolean := _how = 'dead_letter';
+    _position bigint;
+    -- Before the clock is read: see {inbox_store}.
+    _transaction xid8 := pg_current_xact_id();
+BEGIN
+    IF _key IS NOT NULL THEN
+        PERFORM pg_advisory_xact_lock({inbox_lock}(_name, _key));
+    END IF;
+    is_other := false;
+    first_at := {once_kept}(_name, _mark, _content, NULL::float8);
+    _slots := {handled_slots}();
+    IF first_at IS NOT NULL THEN
+        EXECUTE 'SELECT EXISTS (SELECT FROM {marks} m WHERE m.slot IN (' || _slots || ') AND m.consumer = $1 AND m.id = $2
+            AND m.content <> $3 AND (m.expires_at IS NULL OR m.expires_at > clock_timestamp()))'
+        INTO is_other USING _name, _mark, _content;
+    ELSIF {inbox_store_one}(_name, _id, _key, _payload, _headers, _due, _expires, _kind, _source, _subject) IS NULL THEN
+        -- It waits, or has been handled meanwhile. Nobody knows what that one's content was.
+        SELECT {inbox_micros}(coalesce(min(m.enqueued_at), clock_timestamp())) INTO first_at
+        FROM {inbox} m WHERE m.name = _name AND m.id = _id;
+        EXECUTE 'UPDATE {marks} m SET content = NULL WHERE m.slot IN (' || _slots || ') AND m.consumer = $1 AND m.id = $2'
+        USING _name, _mark;
+    END IF;
+    IF NOT is_other OR _how = 'drop' THEN
+        RETURN;
+    END IF;
+    -- The token of a dead letter is no claim's here: a random one, by which an operator names it.
+    INSERT INTO {inbox} (name, id, other, key, payload, headers, kind, source, subject, expires_at, due_at, later,
+        dead_at, token, error)
+    VALUES (_name, _id, _content, _key, _payload, _headers::text[], _kind, _source, _subject, to_timestamp(_expires),
+        CASE WHEN NOT _is_dead AND (_key IS NULL OR _due IS NOT NULL)
+            THEN greatest(to_timestamp(_due), clock_timestamp()) END,
+        NOT _is_dead AND _key IS NOT NULL AND _due IS NOT NULL, CASE WHEN _is_dead THEN clock_timestamp() END,
+        CASE WHEN _is_dead THEN ('x' || encode(substr(uuid_send(gen_random_uuid()), 9, 8), 'hex'))::bit(64)::bigint ELSE 0 END,
+        CASE WHEN _is_dead THEN 'its id is that of a message with another fingerprint' END)
+    ON CONFLICT DO NOTHING RETURNING position INTO _position;
+    IF _position IS NOT NULL AND NOT _is_dead THEN
+        IF _key IS NOT NULL AND _due IS NULL THEN
+            PERFORM {inbox_open}(_name, _key, _position);
+        END IF;
+        PERFORM {inbox_ring}(_name);
+    END IF;
 END $$;

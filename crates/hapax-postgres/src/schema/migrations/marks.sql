@@ -15,11 +15,15 @@ CREATE TABLE IF NOT EXISTS {mark_state} (
 );
 -- Ids that a consumer has processed, or received. A bucket is kept in the slot of its number modulo
 -- {slots}, which is a partition, made when it is first needed and emptied when its bucket is over.
+-- expires_at: from then on a mark counts for nothing; null: as long as its bucket is kept. content:
+-- a fingerprint of the message; null if nobody compares it.
 CREATE TABLE IF NOT EXISTS {marks} (
     first_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     slot integer NOT NULL,
     consumer text COLLATE "C" NOT NULL,
     id bytea NOT NULL,
+    content bytea,
+    expires_at timestamptz,
     PRIMARY KEY (consumer, id, slot)
 ) PARTITION BY LIST (slot);
 DO $$ BEGIN

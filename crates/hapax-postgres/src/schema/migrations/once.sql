@@ -1,5 +1,6 @@
--- Marks an id for a consumer. Null if it is first; else when it was marked, in microseconds since
--- 1970.
+-- Marks an id for a consumer, with a fingerprint of its message if there is one, for so many
+-- microseconds, or (null) as long as its bucket is kept. Null if it is first; else when it was
+-- marked, in microseconds since 1970.
 --
 -- Why no id is first twice
 --
@@ -29,12 +30,16 @@
 --   as well, to ignore a row that cannot be seen. The row's lock is given back at once by undoing a
 --   subtransaction, or {rotate} would never find the row free.
 --
+-- A mark that has expired is not seen, and is in the way of a new one where that is to be written:
+-- it is removed then, and the new one written in the next turn, by whoever's is first. Others wait
+-- for the removal, as for a mark: the key is the same.
+--
 -- It does not matter where {rotate} dies: each of its steps is one transaction, and any state is
 -- one to go on from. Two of them exclude each other by the state's row.
 --
 -- Two that mark the same ids in the same order do not wait in a circle: of two buckets, the older
 -- is always written first.
-CREATE OR REPLACE FUNCTION {once}(consumer text, id bytea) RETURNS bigint
+CREATE OR REPLACE FUNCTION {once_kept}(consumer text, id bytea, content bytea, keep float8) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $hapax$
 #variable_conflict use_variable
 DECLARE
@@ -53,19 +58,23 @@ BEGIN
         IF first_at IS NOT NULL THEN
             RETURN date_part('epoch', first_at) * 1000000;
         ELSIF is_taken THEN
-            -- The state had moved; or it was forgotten meanwhile.
+            -- The state had moved; or it was forgotten meanwhile; or its mark has expired.
+            PERFORM {marks_expire}($1, ARRAY[$2], newest, is_double);
             is_taken := false;
             CONTINUE;
         ELSIF NOT is_double THEN
-            INSERT INTO {marks} (slot, consumer, id) SELECT newest & {slot_mask}, $1, $2 FROM {mark_state} s
-                WHERE s.one = 1 AND s.newest = newest AND NOT s.is_double ON CONFLICT DO NOTHING;
+            INSERT INTO {marks} (slot, consumer, id, content, expires_at)
+                SELECT newest & {slot_mask}, $1, $2, $3, clock_timestamp() + $4 * interval '1 microsecond'
+                FROM {mark_state} s WHERE s.one = 1 AND s.newest = newest AND NOT s.is_double ON CONFLICT DO NOTHING;
             IF FOUND THEN RETURN NULL; END IF;
         ELSE
-            INSERT INTO {marks} (slot, consumer, id) SELECT (newest - 1) & {slot_mask}, $1, $2 FROM {mark_state} s
-                WHERE s.one = 1 AND s.newest = newest AND s.is_double ON CONFLICT DO NOTHING;
+            INSERT INTO {marks} (slot, consumer, id, content, expires_at)
+                SELECT (newest - 1) & {slot_mask}, $1, $2, $3, clock_timestamp() + $4 * interval '1 microsecond'
+                FROM {mark_state} s WHERE s.one = 1 AND s.newest = newest AND s.is_double ON CONFLICT DO NOTHING;
             IF FOUND THEN
                 BEGIN
-                    INSERT INTO {marks} (slot, consumer, id) VALUES (newest & {slot_mask}, $1, $2)
+                    INSERT INTO {marks} (slot, consumer, id, content, expires_at) VALUES (newest & {slot_mask}, $1, $2, $3,
+                        clock_timestamp() + $4 * interval '1 microsecond')
                         ON CONFLICT DO NOTHING;
                     IF FOUND THEN RETURN NULL; END IF;
 {unknown}                END;
@@ -80,3 +89,9 @@ BEGIN
     RAISE EXCEPTION 'an id was neither marked nor there in {turns} turns'
         USING ERRCODE = 'serialization_failure';
 END $hapax$;
+
+-- The same without a fingerprint, as long as the bucket is kept. It costs nothing: the server writes
+-- the call in its place. No argument has a default, here or elsewhere: of two functions of one name
+-- the server takes the one that needs none, which might be somebody else's.
+CREATE OR REPLACE FUNCTION {once}(consumer text, id bytea) RETURNS bigint
+LANGUAGE sql RETURN {once_kept}(consumer, id, NULL::bytea, NULL::float8);

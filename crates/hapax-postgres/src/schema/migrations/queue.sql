@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS {queue} (
     error text,
     kind text COLLATE "C",
     source text COLLATE "C",
-    subject text COLLATE "C"{result}
+    subject text COLLATE "C"{inbox_columns}
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02);
 CREATE INDEX IF NOT EXISTS "{prefix}_{queue_name}_due" ON {queue} (name, due_at, position)
     WHERE due_at IS NOT NULL AND key IS NULL;

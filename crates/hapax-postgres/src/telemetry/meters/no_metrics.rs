@@ -27,4 +27,6 @@ impl Recorder {
 
 pub(crate) fn marked(_: &str, _: &[Seen]) {}
 
+pub(crate) fn mismatched(_: &str) {}
+
 pub(crate) fn routed(_: &str, _: &'static str) {}

@@ -154,12 +154,20 @@ impl Recorder {
 /// Counts the ids that a consumer has asked about. There is no handle to keep counters in; looking
 /// them up costs a microsecond, little beside a round trip.
 pub(crate) fn marked(consumer: &str, seen: &[Seen]) {
+    let first = seen.iter().filter(|seen| seen.is_first()).count();
+    count_seen(consumer, "first", first);
+    count_seen(consumer, "duplicate", seen.len() - first);
+}
+
+/// Counts a message that a consumer has received, whose id is that of another one.
+pub(crate) fn mismatched(consumer: &str) {
+    count_seen(consumer, "mismatch", 1);
+}
+
+fn count_seen(consumer: &str, seen: &'static str, ids: usize) {
     // Each time: the recorder may be a new one.
     metrics::describe_counter!(ONCE, Unit::Count, "ids that were marked in transactions, or had been before");
-    let first = seen.iter().filter(|seen| seen.is_first()).count();
-    for (ids, label) in [(first, "first"), (seen.len() - first, "duplicate")] {
-        counter!(ONCE, "consumer" => consumer.to_owned(), "seen" => label).increment(ids as u64);
-    }
+    counter!(ONCE, "consumer" => consumer.to_owned(), "seen" => seen).increment(ids as u64);
 }
 
 /// Counts a message that a router of this consumer has sent this way.

@@ -18,6 +18,10 @@ fn marks_are_counted_by_consumer_and_whether_they_were_first() {
             }
             let ids = ["m", "n", "o", "o"];
             let _ = inbox::once_batch(&mut tx, &place.tables, "c", &ids).await.unwrap();
+            for payload in ["a", "b"] {
+                let (message, how) = (NewMessage::new("p", payload), OnMismatch::Drop);
+                let _ = inbox::receive_compared(&mut tx, &place.tables, "c", message, payload, how).await.unwrap();
+            }
             tx.commit().await.unwrap();
             let mut counted = BTreeMap::new();
             for (key, unit, _, value) in snapshotter.snapshot().into_vec() {
@@ -30,8 +34,9 @@ fn marks_are_counted_by_consumer_and_whether_they_were_first() {
                 let labels: Vec<String> = key.labels().map(|l| format!("{}={}", l.key(), l.value())).collect();
                 counted.insert(labels.join(","), n);
             }
-            let expected = [("consumer=c,seen=duplicate", 4), ("consumer=c,seen=first", 3)];
-            assert_eq!(counted, expected.map(|(labels, n)| (labels.to_owned(), n)).into());
+            let expected = [("duplicate", 4), ("first", 3), ("mismatch", 1)];
+            let expected = expected.map(|(seen, n)| (format!("consumer=c,seen={seen}"), n));
+            assert_eq!(counted, expected.into());
         });
     });
     let documents = include_str!("../../../../../docs/metrics.md");

@@ -1,5 +1,6 @@
 //! Consumers of logs: marked on sight, a checkpoint behind each batch.
 
+mod contents;
 mod memory;
 
 use super::*;
@@ -21,7 +22,7 @@ impl Journal {
         Journal(Directory::new(&format!("logs-{name}")))
     }
 
-    fn builder(&self) -> hapax::Builder {
+    pub(crate) fn builder(&self) -> hapax::Builder {
         // Nothing is written but by a flush, so that the machine does not matter.
         let options =
             JournalOptions::new().checkpoints(true).sync(SyncMode::System).commit_interval(Duration::from_secs(3_600));
@@ -62,7 +63,7 @@ impl Journal {
     }
 }
 
-fn log_consumer(engine: &Dedup) -> ConsumerBuilder<Log<Dedup>, Message> {
+pub(crate) fn log_consumer(engine: &Dedup) -> ConsumerBuilder<Log<Dedup>, Message> {
     let builder = LogConsumer::builder("orders", engine.clone(), |message: &Message| message.id.clone());
     builder.retry_delay(Duration::from_millis(100), Duration::from_secs(5))
 }
