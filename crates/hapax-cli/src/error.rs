@@ -24,11 +24,26 @@ pub enum CommandError {
     ClosedPipe,
 }
 
-/// Describes how to get what this build has been made without.
+/// Describes how to get what this build has been made without, beside what it has: the command that
+/// is installed takes the place of this one.
 pub fn left_out(what: &str, why: &str, feature: &str) -> String {
+    let mut features = vec![feature];
+    let built = [
+        ("bench", cfg!(feature = "bench")),
+        ("fjall", cfg!(feature = "fjall")),
+        ("man", cfg!(feature = "man")),
+        ("postgres", cfg!(feature = "postgres")),
+        ("redis", cfg!(feature = "redis")),
+        ("regex", cfg!(feature = "regex")),
+        ("sqlite", cfg!(feature = "sqlite")),
+        ("store", cfg!(feature = "store")),
+        ("zstd", cfg!(feature = "zstd")),
+    ];
+    features.extend(built.into_iter().filter(|(_, is_built)| *is_built).map(|(name, _)| name));
     format!(
         "this build has no {what}, which {why}; to get it, in a checkout of hapax:\n  \
-         cargo install --locked --path crates/hapax-cli --features {feature}"
+         cargo install --locked --path crates/hapax-cli --features {}",
+        features.join(",")
     )
 }
 

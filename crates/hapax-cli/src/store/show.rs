@@ -47,7 +47,8 @@ impl Shown<'_> {
             let means = if self.is_aside() {
                 "aside: not done; it was put aside, and is handled when it is sent anew"
             } else {
-                "no record: whoever asks next gets it"
+                // Ids of a consumer are in the scope of its name, which is easily left out.
+                "no record in this scope: whoever asks next gets it (`hapax store stats` shows all scopes)"
             };
             return format!("{text}  state        {means}\n{attempts}");
         };
