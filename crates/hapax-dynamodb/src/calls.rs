@@ -35,27 +35,17 @@ impl DynamoDbStore {
         for (at, request) in requests.iter().enumerate() {
             of_keys.entry((operation.key)(request)).or_default().push(at);
         }
-        let settling = of_keys.into_values().map(|places| self.in_turn(operation, requests, places, deadline));
-        let mut answers: Vec<Option<Result<A, StoreError>>> = requests.iter().map(|_| None).collect();
-        for (at, answer) in join_all(settling).await.into_iter().flatten() {
-            answers[at] = Some(answer);
-        }
-        let unanswered = || Err(errors::corrupt("a request was left without an answer"));
-        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect())
-    }
-
-    async fn in_turn<R: Timed + Sync, A: Send>(
-        &self,
-        operation: &Operation<R, A>,
-        requests: &[R],
-        places: Vec<usize>,
-        deadline: Instant,
-    ) -> Vec<(usize, Result<A, StoreError>)> {
-        let mut answers = Vec::with_capacity(places.len());
-        for at in places {
-            answers.push((at, self.settle(operation, &requests[at], deadline).await));
-        }
-        answers
+        let in_turn = |places: Vec<usize>| async move {
+            let mut answers = Vec::with_capacity(places.len());
+            for at in places {
+                answers.push((at, self.settle(operation, &requests[at], deadline).await));
+            }
+            answers
+        };
+        let settled = join_all(of_keys.into_values().map(in_turn)).await;
+        let mut answers: Vec<_> = settled.into_iter().flatten().collect();
+        answers.sort_unstable_by_key(|(at, _)| *at);
+        Ok(answers.into_iter().map(|(_, answer)| answer).collect())
     }
 
     /// Answers a request. Its first write takes the record to be as it mostly is: there is none for

@@ -2,7 +2,7 @@
 
 use super::FjallOptions;
 use super::buckets::{self, Row};
-use super::directory;
+use super::directory::{self, failed};
 use fjall::compaction::Leveled;
 use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
 use fjall::{Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
@@ -13,7 +13,7 @@ use hapax_store::backend::committer::{CommitError, Database, Durability, Place, 
 use hapax_store::backend::record::StoredRecord;
 use hapax_store::{Cursor, ErrorKind, Expired, Listed, Listing, RecordKey, StoreError};
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,12 +26,13 @@ const MEMTABLE_BYTES: u64 = 16 << 20;
 /// The number of files of one bucket, each with a filter to ask, from which on they are merged into
 /// fewer. (A larger number makes blind writes cheaper, and look-ups dearer.)
 const FILES_TO_MERGE: u8 = 8;
+/// The memory for blocks that were read, besides the Bloom filters.
+const CACHE_BYTES: u64 = 32 << 20;
 /// The time that closing waits for the last bucket's file: without it the next opening replays a
 /// log.
 const CLOSING: Duration = Duration::from_secs(5);
 
 pub struct Buckets {
-    path: PathBuf,
     place: Place,
     database: fjall::Database,
     /// The buckets, the oldest first.
@@ -52,19 +53,19 @@ struct Bucket {
 }
 
 impl Buckets {
-    pub(super) fn open(path: PathBuf, options: FjallOptions) -> Result<Self, StoreError> {
-        directory::prepare(&path, options.must_exist)?;
-        let opened = fjall::Database::builder(&path).cache_size(options.cache_bytes).open();
-        let database = opened.map_err(|error| directory::failed(error, &path, "opening it"))?;
-        let place = directory::place(&path)?;
+    pub(super) fn open(path: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+        directory::prepare(path, options.must_exist)?;
+        let opened = fjall::Database::builder(path).cache_size(CACHE_BYTES).open();
+        let database = opened.map_err(|error| failed(error, "opening it"))?;
+        let place = directory::place(path)?;
         let mut numbers = Vec::new();
         for name in database.list_keyspace_names() {
-            numbers.push(buckets::number(&name).ok_or_else(|| directory::foreign(&path, &name))?);
+            numbers.push(buckets::number(&name).ok_or_else(|| directory::foreign(&name))?);
         }
         numbers.sort_unstable();
         let mut buckets = Vec::new();
         for (i, &number) in numbers.iter().enumerate() {
-            buckets.push(Self::open_bucket(&database, &path, number, i + 1 == numbers.len())?);
+            buckets.push(Self::open_bucket(&database, number, i + 1 == numbers.len())?);
         }
         let seen = buckets.iter().map(|bucket| bucket.row.seen).max().unwrap_or_default();
         let spent = buckets.iter().map(|bucket| bucket.row.spent()).max().unwrap_or_default();
@@ -74,7 +75,7 @@ impl Buckets {
         };
         let clock = options.clock.unwrap_or_else(|| Box::new(MonotonicClock::since_epoch(Duration::ZERO)));
         let time = Time::new(clock, seen);
-        Ok(Buckets { path, place, database, buckets, persist, bucket: options.bucket, time, spent })
+        Ok(Buckets { place, database, buckets, persist, bucket: options.bucket, time, spent })
     }
 
     /// Opens an existing bucket. A bucket without a row was being made, and is the newest: it is
@@ -84,29 +85,20 @@ impl Buckets {
     /// to another one. Its count of changes may then begin with a smaller number than the deletion
     /// had, and the library would take the new keyspace for deleted. Buckets are deleted from the
     /// oldest on, and never the newest, so no number comes back.)
-    fn open_bucket(
-        database: &fjall::Database,
-        path: &Path,
-        number: u64,
-        is_newest: bool,
-    ) -> Result<Bucket, StoreError> {
-        let failed = |error| directory::failed(error, path, "opening a bucket");
+    fn open_bucket(database: &fjall::Database, number: u64, is_newest: bool) -> Result<Bucket, StoreError> {
+        let failed = |error| failed(error, "opening a bucket");
         let keyspace = database.keyspace(&buckets::name(number), keyspace_options).map_err(failed)?;
         let row = keyspace.get(ROW_KEY).map_err(failed)?;
         let has_row = row.is_some();
         let row = match row {
-            Some(row) => Row::decode(&row, super::BACKEND).map_err(|error| directory::at(path, error))?,
+            Some(row) => Row::decode(&row, super::BACKEND)?,
             None if is_newest && keyspace.is_empty().map_err(failed)? => Row::new(Timestamp::default()),
             None => {
-                let wrong = format!("{}: bucket {number} has no row that says until when it counts", path.display());
+                let wrong = format!("bucket {number} has no row that says until when it counts");
                 return Err(StoreError::new(ErrorKind::Corrupt, super::BACKEND, wrong));
             }
         };
         Ok(Bucket { number, keyspace, row, has_row })
-    }
-
-    fn failed(&self, error: fjall::Error, what: &str) -> StoreError {
-        directory::failed(error, &self.path, what)
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -117,11 +109,11 @@ impl Buckets {
     fn open_another(&mut self, now: Timestamp) -> Result<(), StoreError> {
         let number = self.buckets.last().map_or(0, |newest| newest.number + 1);
         let made = self.database.keyspace(&buckets::name(number), keyspace_options);
-        let keyspace = made.map_err(|error| self.failed(error, "making a bucket"))?;
+        let keyspace = made.map_err(|error| failed(error, "making a bucket"))?;
         if let Some(closed) = self.buckets.last() {
             // Nothing more is written to it, so its memtable would otherwise stay in memory, and in
             // the log.
-            closed.keyspace.rotate_memtable().map_err(|error| self.failed(error, "closing a bucket"))?;
+            closed.keyspace.rotate_memtable().map_err(|error| failed(error, "closing a bucket"))?;
         }
         self.buckets.push(Bucket { number, keyspace, row: Row::new(now), has_row: false });
         Ok(())
@@ -145,7 +137,7 @@ impl Buckets {
         if row != newest.row || !newest.has_row {
             batch.insert(&newest.keyspace, ROW_KEY, row.encode());
         }
-        batch.commit().map_err(|error| directory::failed(error, &self.path, "writing"))?;
+        batch.commit().map_err(|error| failed(error, "writing"))?;
         (newest.row, newest.has_row) = (row, true);
         Ok(())
     }
@@ -157,7 +149,7 @@ impl Buckets {
         let row = Row { seen, ..newest.row };
         let mut batch = self.database.batch().durability(Some(self.persist));
         batch.insert(&newest.keyspace, ROW_KEY, row.encode());
-        batch.commit().map_err(|error| directory::failed(error, &self.path, "writing"))?;
+        batch.commit().map_err(|error| failed(error, "writing"))?;
         (newest.row, newest.has_row) = (row, true);
         Ok(())
     }
@@ -165,7 +157,7 @@ impl Buckets {
     /// Returns the last copy of a record, and the number of its bucket.
     fn find(&self, key: &[u8]) -> Result<Option<(u64, StoredRecord)>, StoreError> {
         for bucket in self.buckets.iter().rev() {
-            if let Some(value) = bucket.keyspace.get(key).map_err(|error| self.failed(error, "reading"))? {
+            if let Some(value) = bucket.keyspace.get(key).map_err(|error| failed(error, "reading"))? {
                 return codec::decode(&value, super::BACKEND).map(|kept| Some((bucket.number, kept)));
             }
         }
@@ -205,7 +197,7 @@ impl Database for Buckets {
         let written = if puts.is_empty() { Ok(()) } else { self.write(puts, spent) };
         // The library accepts nothing more after a failed write or sync, and neither do we; nor in
         // a directory that is gone, whose content nobody sees any more.
-        written.and_then(|()| directory::check(&self.place, &self.path)).map_err(CommitError::Broken)
+        written.and_then(|()| self.place.check()).map_err(CommitError::Broken)
     }
 
     /// Drops the oldest bucket, if all of its records have expired.
@@ -228,7 +220,7 @@ impl Database for Buckets {
         self.write_row()?;
         let dropped = self.buckets.remove(0);
         let records = dropped.keyspace.approximate_len().saturating_sub(1) as u64;
-        self.database.delete_keyspace(dropped.keyspace).map_err(|error| self.failed(error, "dropping a bucket"))?;
+        self.database.delete_keyspace(dropped.keyspace).map_err(|error| failed(error, "dropping a bucket"))?;
         Ok(Expired::new(records, is_over(&self.buckets)))
     }
 
@@ -249,7 +241,7 @@ impl Database for Buckets {
             let start =
                 if bucket.number == first { std::mem::replace(&mut after, Bound::Unbounded) } else { Bound::Unbounded };
             for entry in bucket.keyspace.range::<Vec<u8>, _>((start, Bound::Excluded(ROW_KEY.to_vec()))) {
-                let key = entry.key().map_err(|error| self.failed(error, "scanning"))?;
+                let key = entry.key().map_err(|error| failed(error, "scanning"))?;
                 page.listed.extend(self.listed(bucket.number, &key, now)?);
                 visited += 1;
                 if visited >= limit.max(1) {

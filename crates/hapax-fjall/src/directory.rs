@@ -20,14 +20,14 @@ const FIRST_LOG: &str = "0.jnl";
 /// interrupted are removed: it has acknowledged nothing, and the library creates no database where
 /// such remains are.
 pub(super) fn prepare(path: &Path, must_exist: bool) -> Result<(), StoreError> {
-    let io = |error| failed(fjall::Error::Io(error), path, "opening it");
+    let io = |error| failed(fjall::Error::Io(error), "opening it");
     if must_exist && !is_made(path).map_err(io)? {
-        return Err(misconfigured(path, "there is no store"));
+        return Err(misconfigured("there is no store"));
     }
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(io(error)),
-        Ok(metadata) if !metadata.is_dir() => return Err(misconfigured(path, "this is no directory")),
+        Ok(metadata) if !metadata.is_dir() => return Err(misconfigured("this is no directory")),
         Ok(_) => {}
     }
     if is_made(path).map_err(io)? {
@@ -37,12 +37,12 @@ pub(super) fn prepare(path: &Path, must_exist: bool) -> Result<(), StoreError> {
         let name = entry.map_err(io)?.file_name();
         if ![MARKER, LOCK, KEYSPACES, FIRST_LOG].iter().any(|ours| name == *ours) {
             let wrong = format!("no store is there, but {}: give an empty or a new directory", name.display());
-            return Err(misconfigured(path, &wrong));
+            return Err(misconfigured(wrong));
         }
     }
     let lock = File::options().create(true).truncate(false).write(true).open(path.join(LOCK)).map_err(io)?;
     if lock.try_lock().is_err() {
-        return Err(failed(fjall::Error::Locked, path, "opening it"));
+        return Err(failed(fjall::Error::Locked, "opening it"));
     }
     // Another process may have created it in the meantime.
     if !is_made(path).map_err(io)? {
@@ -68,34 +68,24 @@ fn is_made(path: &Path) -> io::Result<bool> {
     }
 }
 
-pub(super) fn foreign(path: &Path, keyspace: &str) -> StoreError {
-    misconfigured(path, &format!("a database is there, but its keyspace {keyspace:?} is none of a store's"))
+pub(super) fn foreign(keyspace: &str) -> StoreError {
+    misconfigured(format!("a database is there, but its keyspace {keyspace:?} is none of a store's"))
 }
 
-fn misconfigured(path: &Path, wrong: &str) -> StoreError {
-    StoreError::new(ErrorKind::Misconfigured, BACKEND, format!("{}: {wrong}", path.display()))
+fn misconfigured(wrong: impl Into<String>) -> StoreError {
+    StoreError::new(ErrorKind::Misconfigured, BACKEND, wrong)
 }
 
 /// Notes the place of a directory that was just opened. The library does not keep the marker open.
 pub(super) fn place(path: &Path) -> Result<Place, StoreError> {
-    Place::held(path.join(MARKER), BACKEND).map_err(|error| at(path, error))
-}
-
-/// Returns an error if the directory is not the one that was opened any more.
-pub(super) fn check(place: &Place, path: &Path) -> Result<(), StoreError> {
-    place.check().map_err(|error| at(path, error))
-}
-
-/// Adds the directory to an error.
-pub(super) fn at(path: &Path, error: StoreError) -> StoreError {
-    StoreError::caused(error.kind(), BACKEND, path.display().to_string(), error)
+    Place::held(path.join(MARKER), BACKEND)
 }
 
 /// Returns the store's error for an error of the library.
-pub(super) fn failed(error: fjall::Error, path: &Path, doing: &str) -> StoreError {
+pub(super) fn failed(error: fjall::Error, doing: &str) -> StoreError {
     let kind = match &error {
         fjall::Error::Locked => {
-            let wrong = format!("{}: another process, or another store of this one, has it open", path.display());
+            let wrong = "another process, or another store of this one, has it open";
             return StoreError::caused(ErrorKind::Conflict, BACKEND, wrong, error);
         }
         fjall::Error::InvalidVersion(_) => ErrorKind::Misconfigured,
@@ -103,7 +93,7 @@ pub(super) fn failed(error: fjall::Error, path: &Path, doing: &str) -> StoreErro
         fjall::Error::Poisoned => ErrorKind::Unavailable,
         _ => ErrorKind::Corrupt,
     };
-    StoreError::caused(kind, BACKEND, format!("{}: {doing} failed", path.display()), error)
+    StoreError::caused(kind, BACKEND, format!("{doing} failed"), error)
 }
 
 fn io_kind(kind: io::ErrorKind) -> ErrorKind {

@@ -13,7 +13,7 @@ use database::Buckets;
 use hapax::Clock;
 use hapax_store::backend::committer::{Committed, Committer, Durability};
 use hapax_store::{ErrorKind, Limits, StoreError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 const BACKEND: &str = "fjall";
@@ -80,8 +80,8 @@ const BACKEND: &str = "fjall";
 ///
 /// Ideas: log-structured merge trees, O'Neil et al., 1996; time-window compaction, whose windows
 /// are dropped as a whole, from wide-column stores; group commit, DeWitt et al., SIGMOD 1984.
+#[derive(Debug)]
 pub struct FjallStore {
-    path: PathBuf,
     committer: Committer<Buckets>,
 }
 
@@ -103,28 +103,16 @@ pub struct FjallStore {
 /// ```
 ///
 /// With the feature `serde` they are read and written, except for the clock.
+#[derive(Default)]
 #[must_use]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct FjallOptions {
     durability: Durability,
     bucket: Option<Duration>,
-    cache_bytes: u64,
     must_exist: bool,
     #[cfg_attr(feature = "serde", serde(skip))]
     clock: Option<Box<dyn Clock>>,
-}
-
-impl Default for FjallOptions {
-    fn default() -> Self {
-        FjallOptions {
-            durability: Durability::default(),
-            bucket: None,
-            cache_bytes: 32 << 20,
-            must_exist: false,
-            clock: None,
-        }
-    }
 }
 
 impl FjallOptions {
@@ -144,11 +132,6 @@ impl FjallOptions {
     /// an eighth of the longest retention or lease among the records; a minute at least.
     pub fn bucket(self, bucket: Duration) -> Self {
         FjallOptions { bucket: Some(bucket), ..self }
-    }
-
-    /// Sets the memory for blocks that were read, besides the Bloom filters. Default: 32 MiB.
-    pub fn cache_bytes(self, cache_bytes: u64) -> Self {
-        FjallOptions { cache_bytes, ..self }
     }
 
     /// Opens only a store that is there, for tools that look into one: makes none. Default: makes
@@ -173,10 +156,8 @@ impl FjallOptions {
             let wrong = "a bucket covers some time, not none";
             return Err(StoreError::new(ErrorKind::Misconfigured, BACKEND, wrong));
         }
-        let path = path.as_ref().to_path_buf();
-        let directory = path.clone();
-        let committer = Committer::start(path.display().to_string(), || Buckets::open(directory, self)).await?;
-        Ok(FjallStore { path, committer })
+        let committer = Committer::start(path, |path| Buckets::open(path, self)).await?;
+        Ok(FjallStore { committer })
     }
 }
 
@@ -192,13 +173,7 @@ impl FjallStore {
 
     /// Returns the store's directory.
     pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl std::fmt::Debug for FjallStore {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FjallStore").field("path", &self.path).finish_non_exhaustive()
+        self.committer.path()
     }
 }
 
@@ -219,8 +194,7 @@ mod tests {
 
     #[test]
     fn options_are_read_as_they_were_written() {
-        let options =
-            FjallOptions::new().durability(Durability::System).bucket(Duration::from_secs(600)).cache_bytes(1 << 20);
+        let options = FjallOptions::new().durability(Durability::System).bucket(Duration::from_secs(600));
         let written = serde_json::to_value(&options).unwrap();
         let read: FjallOptions = serde_json::from_value(written.clone()).unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), written);

@@ -120,7 +120,7 @@ impl Acquired {
         let engine = match built.await {
             Ok(engine) => engine,
             // Segments are also gone if another has acquired it meanwhile, and published.
-            Err(error) => return Err(driver.still_owns(manifest.epoch).await.err().unwrap_or(error)),
+            Err(error) => return Err(driver.still_owns().await.err().unwrap_or(error)),
         };
         if engine.journal()?.positions()? != manifest.content.positions {
             let what = "its files have other positions than the manifest".into();
@@ -128,7 +128,7 @@ impl Acquired {
         }
         // All of that took a while, in which another may have acquired it.
         let asked = Instant::now();
-        if driver.still_owns(manifest.epoch).await? {
+        if driver.still_owns().await? {
             confirmed = asked;
         }
         Ok(Owned::new(driver, engine, manifest.epoch, confirmed))

@@ -3,8 +3,8 @@
 use crate::HandoverError;
 use crate::local::Source;
 use crate::manifest::{File, Manifest, Object};
-use crate::protocol::{Action, Answer, Event, PUTS_MAX, State};
-use crate::remote::Remote;
+use crate::protocol::{Action, Answer, Event, Owning, PUTS_MAX, State};
+use crate::remote::{PARALLEL, Remote};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -34,7 +34,7 @@ impl Driver {
         Driver { remote: Arc::new(remote), partition: partition.into(), state: Mutex::default() }
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State> {
         // Nothing that could panic leaves it half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -43,32 +43,37 @@ impl Driver {
         self.state().on(event)
     }
 
-    /// Returns the manifest of this owner, or the reason why it is none.
-    pub(crate) fn current(&self) -> Result<Manifest, HandoverError> {
-        match &*self.state() {
-            State::Owning(owning) => Ok(owning.current.clone()),
-            State::Fenced(by) => Err(self.fenced(0, *by)),
-            _ => Err(self.fenced(0, 0)),
-        }
+    /// Returns something of this owner, or the reason why it is none.
+    pub(crate) fn owning<T>(&self, of: impl FnOnce(&mut Owning) -> T) -> Result<T, HandoverError> {
+        let (epoch, by) = match &mut *self.state() {
+            State::Owning(owning) => return Ok(of(owning)),
+            State::Fenced { epoch, by } => (*epoch, *by),
+            _ => (0, 0),
+        };
+        Err(HandoverError::Fenced { partition: self.partition.clone(), epoch, by })
     }
 
-    pub(crate) fn fenced(&self, epoch: u64, by: u64) -> HandoverError {
-        HandoverError::Fenced { partition: self.partition.clone(), epoch, by }
+    pub(crate) fn current(&self) -> Result<Manifest, HandoverError> {
+        self.owning(|owning| owning.current.clone())
+    }
+
+    pub(crate) fn must_own(&self) -> Result<(), HandoverError> {
+        self.owning(|_| ())
     }
 
     /// Looks whether this still is the owner.
     pub(crate) async fn look(&self) -> Result<(), HandoverError> {
         let manifest = self.remote.look().await?;
         self.on(Event::Looked(manifest));
-        self.current().map(|_| ())
+        self.must_own()
     }
 
     /// Returns true if this still is the owner, false if the store does not say: it is asked again,
     /// until there is an answer or the lease ends. An error if another one is.
-    pub(crate) async fn still_owns(&self, epoch: u64) -> Result<bool, HandoverError> {
+    pub(crate) async fn still_owns(&self) -> Result<bool, HandoverError> {
         match self.look().await {
             Ok(()) => Ok(true),
-            Err(HandoverError::Fenced { by, .. }) => Err(self.fenced(epoch, by)),
+            Err(error @ HandoverError::Fenced { .. }) => Err(error),
             Err(_) => Ok(false),
         }
     }
@@ -93,7 +98,7 @@ impl Driver {
             let bytes = self.remote.download(&part).await?;
             blocking(move || crate::local::write_at(&to, offset, &bytes)).await
         }))
-        .buffer_unordered(self.remote.options.parallel);
+        .buffer_unordered(PARALLEL);
         while let Some(downloaded) = downloads.next().await {
             downloaded?;
         }
@@ -139,7 +144,7 @@ impl Driver {
                     driven.not_deleted += old.len() as u64 - deleted;
                 }
                 Action::Acquired | Action::Published => is_done = true,
-                Action::Fenced(by) => return Err(self.fenced(0, by)),
+                Action::Fenced => self.must_own()?,
                 Action::GaveUp => {
                     let partition = self.partition.clone();
                     return Err(last.unwrap_or(HandoverError::Contended { partition, puts: PUTS_MAX }));
@@ -162,7 +167,7 @@ impl Driver {
             let bytes = blocking(move || source.read(&range)).await?;
             self.remote.upload(&object, Bytes::from(bytes)).await
         }))
-        .buffer_unordered(self.remote.options.parallel);
+        .buffer_unordered(PARALLEL);
         while let Some(uploaded) = uploads.next().await {
             uploaded?;
         }
@@ -175,7 +180,7 @@ impl Driver {
         let old: Vec<Object> = old.iter().copied().collect();
         let deletions =
             old.into_iter().map(|object| async move { (object, self.remote.delete(&object).await.is_ok()) });
-        let mut deletions = stream::iter(deletions).buffer_unordered(self.remote.options.parallel);
+        let mut deletions = stream::iter(deletions).buffer_unordered(PARALLEL);
         let mut deleted = 0;
         while let Some((object, is_deleted)) = deletions.next().await {
             if is_deleted {

@@ -112,7 +112,7 @@ impl Handover {
         let path = match bring(&driver, directory, &manifest).await {
             Ok(path) => path,
             // Files are also gone if another has acquired it meanwhile, and published.
-            Err(error) => return Err(driver.still_owns(manifest.epoch).await.err().unwrap_or(error)),
+            Err(error) => return Err(driver.still_owns().await.err().unwrap_or(error)),
         };
         Ok(Acquired::new(driver, manifest, path, confirmed))
     }

@@ -10,12 +10,11 @@ use std::time::Duration;
 /// use hapax_handover::HandoverOptions;
 /// use std::time::Duration;
 ///
-/// let options = HandoverOptions::new().lease(Duration::from_secs(5)).parallel(16);
+/// let options = HandoverOptions::new().lease(Duration::from_secs(5)).attempts(3);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandoverOptions {
     pub(crate) lease: Duration,
-    pub(crate) parallel: usize,
     pub(crate) part_bytes: u64,
     pub(crate) request_timeout: Duration,
     pub(crate) read_timeout: Duration,
@@ -28,7 +27,6 @@ impl Default for HandoverOptions {
     fn default() -> Self {
         HandoverOptions {
             lease: Duration::from_secs(15),
-            parallel: 8,
             part_bytes: 16 << 20,
             request_timeout: Duration::from_secs(30),
             read_timeout: Duration::from_secs(2),
@@ -52,14 +50,8 @@ impl HandoverOptions {
         HandoverOptions { lease, ..self }
     }
 
-    /// Sets the number of uploads, downloads or deletions at a time; each takes memory for a
-    /// [part](Self::part_bytes). Default: 8.
-    #[must_use]
-    pub fn parallel(self, parallel: usize) -> Self {
-        HandoverOptions { parallel, ..self }
-    }
-
-    /// Sets the largest part of a file that is one object. Default: 16 MiB.
+    /// Sets the largest part of a file that is one object. Eight are uploaded or downloaded at a
+    /// time, each with memory for its part. Default: 16 MiB.
     #[must_use]
     pub fn part_bytes(self, part_bytes: u64) -> Self {
         HandoverOptions { part_bytes, ..self }
@@ -104,7 +96,6 @@ impl HandoverOptions {
         let BackOff { first, max } = self.back_off;
         match self {
             _ if self.lease < Duration::from_millis(10) => wrong("lease", format!("{:?}", self.lease), "10 ms or more"),
-            _ if !(1..=256).contains(&self.parallel) => wrong("parallel", self.parallel.to_string(), "1 to 256"),
             _ if !(1 << 10..=1 << 30).contains(&self.part_bytes) => {
                 wrong("part_bytes", self.part_bytes.to_string(), "1 KiB to 1 GiB")
             }

@@ -5,7 +5,7 @@ use crate::drive::{Driver, Sources, blocking};
 use crate::local::Source;
 use crate::manifest::{Content, File, Part, Segments};
 use crate::plan::plan;
-use crate::protocol::{Event, State, orphans};
+use crate::protocol::{Event, orphans};
 use hapax::Dedup;
 use hapax::seam::random;
 use hapax::seam::{DurableFile, DurableFiles};
@@ -107,7 +107,7 @@ impl Owned {
     /// [`HandoverError::Fenced`].
     pub async fn segments_are_here(&self) -> Result<(), HandoverError> {
         loop {
-            self.inner.must_own()?;
+            self.inner.driver.must_own()?;
             let stats = self.inner.engine.stats().long_memory;
             if stats.is_none_or(|stats| stats.segments.remote == 0) {
                 return Ok(());
@@ -123,7 +123,7 @@ impl Owned {
     ///
     /// [`HandoverError::Fenced`] for good, [`HandoverError::LeaseOver`] until the store answers.
     pub fn engine(&self) -> Result<&Dedup, HandoverError> {
-        self.inner.must_own()?;
+        self.inner.driver.must_own()?;
         let lease = self.inner.driver.remote.options.lease;
         let confirmed = *self.inner.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
         if confirmed.elapsed() > lease {
@@ -149,7 +149,7 @@ impl Owned {
     /// Waits until another owner has acquired the partition, as far as this one has heard. Drop
     /// what is being handled then.
     pub async fn fenced(&self) -> HandoverError {
-        self.inner.until(|| self.inner.must_own().err()).await
+        self.inner.until(|| self.inner.driver.must_own().err()).await
     }
 
     /// Returns the fencing token of this ownership: a number that grows with each.
@@ -185,17 +185,17 @@ impl Owned {
     pub async fn publish(&self) -> Result<Published, HandoverError> {
         let inner = &self.inner;
         let mut has_swept = inner.publishing.lock().await;
-        inner.must_own()?;
+        inner.driver.must_own()?;
         let engine = inner.engine.clone();
         // (In a thread of its own: this is fdatasync.)
         blocking(move || Ok(engine.journal()?.flush()?)).await?;
-        let Prepared { content, sources } = inner.prepare().await.map_err(|error| inner.fenced(error))?;
+        let Prepared { content, sources } = inner.prepare().await?;
         let began = Instant::now();
         let (bytes, new): (_, BTreeSet<_>) = (content.bytes(), sources.keys().copied().collect());
         let event = Event::Publish { attempt: random::any(), content, new };
         let driven = inner.driver.drive(event, &sources).await;
         inner.heard(driven.is_ok().then_some(began));
-        let driven = driven.map_err(|error| inner.fenced(error))?;
+        let driven = driven?;
         let uploaded_bytes = sources.values().map(|(_, range)| range.end - range.start).sum();
         let uploaded = sources.len() as u64;
         let (mut deleted, mut not_deleted) = (driven.deleted, driven.not_deleted);
@@ -215,25 +215,10 @@ impl Drop for Owned {
 }
 
 impl Inner {
-    fn must_own(&self) -> Result<(), HandoverError> {
-        match *self.driver.state() {
-            State::Owning(_) => Ok(()),
-            State::Fenced(by) => Err(self.driver.fenced(self.epoch, by)),
-            _ => Err(self.driver.fenced(self.epoch, 0)),
-        }
-    }
-
     /// Lets nobody wait for segments any more.
     fn close(&self) {
         if let Some(segments) = self.segments.get() {
             segments.close();
-        }
-    }
-
-    fn fenced(&self, error: HandoverError) -> HandoverError {
-        match error {
-            HandoverError::Fenced { by, .. } => self.driver.fenced(self.epoch, by),
-            error => error,
         }
     }
 
@@ -244,7 +229,7 @@ impl Inner {
             let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
             *confirmed = began.max(*confirmed);
         }
-        if self.must_own().is_err() {
+        if self.driver.must_own().is_err() {
             self.close();
         }
         self.answered.notify_waiters();
@@ -295,9 +280,7 @@ impl Inner {
                 let Some(source) = &source else { break };
                 let (from, at) = (Arc::clone(source), range.clone());
                 let checksum = blocking(move || Ok(xxh3_128(&from.read(&at)?))).await?;
-                let object = self.driver.state().name(random::any());
-                let fenced = || self.must_own().err().unwrap_or_else(|| self.driver.fenced(self.epoch, 0));
-                let object = object.ok_or_else(fenced)?;
+                let object = self.driver.owning(|owning| owning.name(random::any()))?;
                 file.parts.push(Part { object, bytes: range.end - range.start, checksum });
                 sources.insert(object, (Arc::clone(source), range));
             }
@@ -311,9 +294,7 @@ impl Inner {
         let listed = self.driver.remote.list().await?;
         let age = self.driver.remote.options.orphan_age.as_secs();
         let mut old = orphans(listed, &self.driver.current()?, age);
-        if let Some(owning) = self.driver.state().owning() {
-            old.retain(|object| !owning.names(object));
-        }
+        self.driver.owning(|owning| old.retain(|object| !owning.names(object)))?;
         let deleted = self.driver.delete(&old).await;
         Ok((deleted, old.len() as u64 - deleted))
     }

@@ -26,8 +26,11 @@ pub(crate) enum State {
     New,
     Acquiring(Acquiring),
     Owning(Owning),
-    /// Another owner has this epoch; 0 if the manifest is gone.
-    Fenced(u64),
+    /// It owned an epoch, and another owner has one now; 0 if the manifest is gone.
+    Fenced {
+        epoch: u64,
+        by: u64,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -111,7 +114,7 @@ pub(crate) enum Action {
     Upload(BTreeSet<Object>),
     Acquired,
     Published,
-    Fenced(u64),
+    Fenced,
     /// The store does not answer, or others are always faster. The state is as it was before.
     GaveUp,
     Delete(BTreeSet<Object>),
@@ -124,26 +127,18 @@ impl State {
             State::New => new(event),
             State::Acquiring(acquiring) => acquiring.on(event),
             State::Owning(owning) => owning.on(event),
-            State::Fenced(by) => (State::Fenced(by), vec![Action::Fenced(by)]),
+            fenced @ State::Fenced { .. } => (fenced, vec![Action::Fenced]),
         };
         *self = state;
         actions
     }
 
+    #[cfg(any(fuzzing, test))]
     pub(crate) fn owning(&self) -> Option<&Owning> {
         match self {
             State::Owning(owning) => Some(owning),
             _ => None,
         }
-    }
-
-    /// Returns a name for a new object, which no other epoch can have.
-    pub(crate) fn name(&mut self, random: u64) -> Option<Object> {
-        let State::Owning(owning) = self else { return None };
-        owning.next_number += 1;
-        let object = Object { epoch: owning.current.epoch, number: owning.next_number, random };
-        owning.known.insert(object);
-        Some(object)
     }
 }
 
@@ -189,6 +184,14 @@ impl Owning {
         (State::Owning(owning), vec![Action::Acquired])
     }
 
+    /// Returns a name for a new object, which no other epoch can have.
+    pub(crate) fn name(&mut self, random: u64) -> Object {
+        self.next_number += 1;
+        let object = Object { epoch: self.current.epoch, number: self.next_number, random };
+        self.known.insert(object);
+        object
+    }
+
     /// Returns true if a manifest that is current names it, or the one before.
     pub(crate) fn names(&self, object: &Object) -> bool {
         self.previous.contains(object) || self.current.content.objects().contains(object)
@@ -200,7 +203,7 @@ impl Owning {
         match (event, publishing) {
             (Event::Looked(now) | Event::Read(now), _) if now.as_ref().is_none_or(|now| now.epoch != epoch) => {
                 let by = now.map_or(0, |now| now.epoch);
-                (State::Fenced(by), vec![Action::Fenced(by)])
+                (State::Fenced { epoch, by }, vec![Action::Fenced])
             }
             // (Whoever waited for the one before has gone: its put is in doubt, as one without an
             // answer.)

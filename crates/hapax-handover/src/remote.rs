@@ -13,6 +13,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use xxhash_rust::xxh3::xxh3_128;
 
+/// The number of uploads, downloads or deletions at a time.
+pub(crate) const PARALLEL: usize = 8;
+
 pub(crate) struct Remote {
     store: Arc<dyn ObjectStore>,
     root: Path,

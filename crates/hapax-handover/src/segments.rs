@@ -5,7 +5,7 @@
 
 use crate::HandoverError;
 use crate::manifest::{File, Part, Segments};
-use crate::remote::Remote;
+use crate::remote::{PARALLEL, Remote};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hapax::seam::{DurableSegments, SegmentSource};
@@ -109,12 +109,11 @@ impl InStore {
         let (remote, began) = (Arc::clone(&self.remote), Instant::now());
         let limit = self.remote.options.read_timeout;
         let task = self.runtime.spawn(async move {
-            let parallel = remote.options.parallel;
             let ranges = requests.into_iter().map(|(part, range)| {
                 let remote = &remote;
                 async move { remote.read_range(&part.object, range, is_small.then_some(limit)).await }
             });
-            let read: Result<Vec<_>, _> = stream::iter(ranges).buffered(parallel).try_collect().await;
+            let read: Result<Vec<_>, _> = stream::iter(ranges).buffered(PARALLEL).try_collect().await;
             // If nobody waits any more, nobody is told.
             let _ = tell.send(read);
         });

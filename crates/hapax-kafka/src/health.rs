@@ -5,17 +5,11 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Health {
     /// The first error from which nobody recovers.
     failed: watch::Sender<Option<KafkaSourceError>>,
     recovered: AtomicU64,
-}
-
-impl Default for Health {
-    fn default() -> Self {
-        Health { failed: watch::Sender::new(None), recovered: AtomicU64::new(0) }
-    }
 }
 
 impl Health {

@@ -5,7 +5,7 @@ use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable};
 
 /// The mode of messages that survive the broker.
-const PERSISTENT: u8 = 2;
+pub(crate) const PERSISTENT: u8 = 2;
 
 /// Returns the properties of a copy: those of the message, the reason, and where it comes from.
 ///

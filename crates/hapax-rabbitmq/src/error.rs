@@ -47,10 +47,6 @@ pub enum RabbitMqError {
 
 impl RabbitMqError {
     /// Returns a function that adds the call to the client's error, for `map_err`.
-    pub(crate) fn when(doing: &'static str) -> impl Fn(lapin::Error) -> Self {
-        move |cause| RabbitMqError::Call { doing, cause }
-    }
-
     /// Returns true if the call may succeed later.
     pub(crate) fn is_transient(&self) -> bool {
         !matches!(self, RabbitMqError::Misconfigured(_) | RabbitMqError::ConnectionClosed)

@@ -44,6 +44,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod calls;
 mod dead_letter;
 mod error;
 mod message;

@@ -1,19 +1,15 @@
 //! The other end: messages of an outbox go to an exchange.
 
-use crate::RabbitMqError;
+use crate::calls::{in_time, open_publishing};
+use crate::dead_letter::PERSISTENT;
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use hapax_message::cloudevents::Binding;
 use hapax_message::{BoxError, Described, GiveUp, Message, Publisher};
-use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
+use lapin::options::BasicPublishOptions;
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, PublisherConfirm};
-use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// The time that a connection, a publication or its confirmation may take.
-const CALL: Duration = Duration::from_secs(10);
-/// The mode of messages that survive the broker.
-const PERSISTENT: u8 = 2;
 /// The longest text of a property, and of a routing key.
 const SHORT_MAX: usize = 255;
 
@@ -81,9 +77,7 @@ impl RabbitMqPublisher {
         }
         *open = None;
         let connection = in_time("connecting", (self.connect)()).await?;
-        let channel = in_time("opening a channel", connection.create_channel()).await?;
-        let confirms = channel.confirm_select(ConfirmSelectOptions::default());
-        in_time("asking for confirmations", confirms).await?;
+        let channel = open_publishing(&connection).await?;
         *open = Some(Open { _connection: connection, channel: channel.clone() });
         Ok(channel)
     }
@@ -97,7 +91,7 @@ impl RabbitMqPublisher {
         let (exchange, routing_key) = (self.exchange.as_str().into(), message.name.as_str().into());
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let sent = channel.basic_publish(exchange, routing_key, options, &message.payload, properties(message));
-        in_time("publishing", sent).await
+        Ok(in_time("publishing", sent).await?)
     }
 
     async fn confirmed(&self, message: &Message, sent: Result<PublisherConfirm, BoxError>) -> Result<(), BoxError> {
@@ -110,13 +104,6 @@ impl RabbitMqPublisher {
             }
             refused => Err(format!("the broker did not confirm it: {refused:?}").into()),
         }
-    }
-}
-
-async fn in_time<T>(doing: &'static str, call: impl Future<Output = lapin::Result<T>>) -> Result<T, BoxError> {
-    match tokio::time::timeout(CALL, call).await {
-        Ok(answer) => Ok(answer.map_err(RabbitMqError::when(doing))?),
-        Err(_) => Err(RabbitMqError::TimedOut { doing, after: CALL }.into()),
     }
 }
 

@@ -1,12 +1,12 @@
 //! The source: a consumer of a queue.
 
+use crate::calls::{in_time, open_channel, open_publishing, within};
 use crate::{Message, RabbitMqError, RabbitMqOptions, dead_letter};
 use futures_util::future::join_all;
 use futures_util::{FutureExt, StreamExt};
 use hapax_stream::{Source, retry_for};
 use lapin::options::{
-    BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions,
-    QueueDeclareOptions,
+    BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicPublishOptions, BasicQosOptions, QueueDeclareOptions,
 };
 use lapin::types::FieldTable;
 use lapin::{Channel, Confirmation, Connection, ErrorKind};
@@ -15,8 +15,6 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-/// The time that a call may take.
-const CALL: Duration = Duration::from_secs(10);
 /// The code with which the broker closes a channel that asked for what is not there.
 const NOT_FOUND: u16 = 404;
 
@@ -63,12 +61,11 @@ impl RabbitMq {
             publishing: Mutex::default(),
             held_back: Mutex::default(),
         };
-        let publishing = source.open_publishing().await?;
-        let doing = "looking for the queue for dead letters";
+        let publishing = open_publishing(&source.connection).await?;
         let (queue, passive) =
             (&source.options.dead_letter_queue, QueueDeclareOptions { passive: true, ..Default::default() });
         let declared = publishing.queue_declare(queue.as_str().into(), passive, FieldTable::default());
-        in_time(doing, declared).await?.map_err(not_found_or(queue, doing))?;
+        in_time("looking for the queue for dead letters", declared).await.map_err(not_found_or(queue))?;
         *source.publishing.lock().await = Some(publishing);
         *source.consuming.lock().await = Some(source.open_consuming().await?);
         Ok(source)
@@ -82,45 +79,26 @@ impl RabbitMq {
     /// Those of the client. The broker takes everything back all the same when it notices.
     pub async fn close(self) -> Result<(), RabbitMqError> {
         self.held_back.into_inner().shutdown().await;
-        let doing = "closing a channel";
         // (Its messages live until the channel is closed: dropped before, they are cancelled by a
         // task of the client, which takes a channel that is closing for broken.)
         let (consuming, publishing) = (self.consuming.into_inner(), self.publishing.into_inner());
         for channel in consuming.iter().map(|consuming| &consuming.channel).chain(&publishing) {
             if channel.status().connected() {
-                in_time(doing, channel.close(200, "".into())).await?.map_err(RabbitMqError::when(doing))?;
+                in_time("closing a channel", channel.close(200, "".into())).await?;
             }
         }
         Ok(())
     }
 
-    async fn open_channel(&self) -> Result<Channel, RabbitMqError> {
-        let status = self.connection.status();
-        if !(status.connected() || status.connecting() || status.reconnecting()) {
-            return Err(RabbitMqError::ConnectionClosed);
-        }
-        let doing = "opening a channel";
-        in_time(doing, self.connection.create_channel()).await?.map_err(RabbitMqError::when(doing))
-    }
-
     async fn open_consuming(&self) -> Result<Consuming, RabbitMqError> {
-        let channel = self.open_channel().await?;
-        let doing = "limiting the messages that are sent ahead";
+        let channel = open_channel(&self.connection).await?;
         let limited = channel.basic_qos(self.options.prefetch, BasicQosOptions::default());
-        in_time(doing, limited).await?.map_err(RabbitMqError::when(doing))?;
-        let (doing, queue) = ("consuming", &self.options.queue);
+        in_time("limiting the messages that are sent ahead", limited).await?;
+        let queue = &self.options.queue;
         let (options, arguments) = (BasicConsumeOptions::default(), FieldTable::default());
         let messages = channel.basic_consume(queue.as_str().into(), "".into(), options, arguments);
-        let messages = in_time(doing, messages).await?.map_err(not_found_or(queue, doing))?;
+        let messages = in_time("consuming", messages).await.map_err(not_found_or(queue))?;
         Ok(Consuming { channel, messages, ended: None })
-    }
-
-    async fn open_publishing(&self) -> Result<Channel, RabbitMqError> {
-        let channel = self.open_channel().await?;
-        let doing = "asking for confirmations";
-        let selected = channel.confirm_select(ConfirmSelectOptions::default());
-        in_time(doing, selected).await?.map_err(RabbitMqError::when(doing))?;
-        Ok(channel)
     }
 
     /// Waits for a message, and takes those that are here already with it. If the channel is
@@ -173,12 +151,7 @@ impl RabbitMq {
 
     /// Waits until the connection has recovered by itself, if it does that.
     async fn recovered(&self, channel: &Channel, error: lapin::Error) -> Result<(), RabbitMqError> {
-        let doing = "receiving";
-        let recovered = tokio::time::timeout(self.options.outage, channel.wait_for_recovery(error)).await;
-        match recovered {
-            Ok(recovered) => recovered.map_err(RabbitMqError::when(doing)),
-            Err(_) => Err(RabbitMqError::TimedOut { doing, after: self.options.outage }),
-        }
+        within(self.options.outage, "receiving", channel.wait_for_recovery(error)).await
     }
 
     /// Publishes the copy of a message, and waits until the broker has confirmed that a queue has
@@ -188,16 +161,15 @@ impl RabbitMq {
         let mut publishing = self.publishing.lock().await;
         let channel = match publishing.take() {
             Some(channel) => channel,
-            None => self.open_publishing().await?,
+            None => open_publishing(&self.connection).await?,
         };
-        let doing = "putting a message aside";
         let queue = &self.options.dead_letter_queue;
         let properties = dead_letter::properties(message, &self.options.queue, why);
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let published = async {
             channel.basic_publish("".into(), queue.as_str().into(), options, &message.data, properties).await?.await
         };
-        let confirmed = in_time(doing, published).await?.map_err(RabbitMqError::when(doing))?;
+        let confirmed = in_time("putting a message aside", published).await?;
         *publishing = Some(channel);
         match confirmed {
             Confirmation::Ack(None) => Ok(()),
@@ -206,18 +178,17 @@ impl RabbitMq {
     }
 }
 
-/// Returns a function that makes an error of the client's: one that says that a queue is missing.
-fn not_found_or<'a>(queue: &'a str, doing: &'static str) -> impl Fn(lapin::Error) -> RabbitMqError + 'a {
-    move |cause| match cause.kind() {
-        ErrorKind::ProtocolError(error) if error.get_id() == NOT_FOUND => {
-            RabbitMqError::QueueNotFound { queue: queue.to_owned() }
+/// Returns a function that names the queue in an error which says that it is missing.
+fn not_found_or(queue: &str) -> impl Fn(RabbitMqError) -> RabbitMqError {
+    move |error| {
+        let RabbitMqError::Call { cause, .. } = &error else { return error };
+        match cause.kind() {
+            ErrorKind::ProtocolError(cause) if cause.get_id() == NOT_FOUND => {
+                RabbitMqError::QueueNotFound { queue: queue.to_owned() }
+            }
+            _ => error,
         }
-        _ => RabbitMqError::Call { doing, cause },
     }
-}
-
-async fn in_time<T>(doing: &'static str, call: impl Future<Output = T>) -> Result<T, RabbitMqError> {
-    tokio::time::timeout(CALL, call).await.map_err(|_| RabbitMqError::TimedOut { doing, after: CALL })
 }
 
 impl Source for RabbitMq {
@@ -233,7 +204,7 @@ impl Source for RabbitMq {
     async fn acknowledge(&self, messages: &[Arc<Message>]) -> Result<(), RabbitMqError> {
         let acknowledged = join_all(messages.iter().map(|message| message.ack(BasicAckOptions::default())));
         // (The error is that of the channel, and `receive` opens another one.)
-        in_time("acknowledging", acknowledged).await.map(drop)
+        in_time("acknowledging", acknowledged.map(|_| Ok(()))).await
     }
 
     /// Holds the message back until it is time, since RabbitMQ delivers again at once. It counts as
@@ -246,7 +217,7 @@ impl Source for RabbitMq {
         };
         let message = Arc::clone(message);
         if after.is_zero() {
-            return in_time("giving a message back", give_back(message)).await;
+            return in_time("giving a message back", give_back(message).map(Ok)).await;
         }
         let mut held_back = self.held_back.lock().await;
         while held_back.try_join_next().is_some() {}

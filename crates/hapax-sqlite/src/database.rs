@@ -9,7 +9,7 @@ use hapax_store::backend::committer::{CommitError, Database, Durability, Place, 
 use hapax_store::backend::record::StoredRecord;
 use hapax_store::{Cursor, ErrorKind, Expired, Listing, RecordKey, StoreError};
 use rusqlite::{Connection, OpenFlags, Row, params};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// The names of the numbers that the second table holds besides the version.
@@ -17,7 +17,6 @@ const REMOVED_UNTIL: &str = "removed_until";
 const SPENT: &str = "spent";
 
 pub struct Table {
-    path: PathBuf,
     place: Place,
     connection: Connection,
     table: SqliteTable,
@@ -31,19 +30,16 @@ pub struct Table {
 }
 
 impl Table {
-    pub(super) fn open(path: PathBuf, table: SqliteTable, options: SqliteOptions) -> Result<Self, StoreError> {
-        let here = |error| at(&path, error);
-        let connection = connect(&path, &table, &options).map_err(here)?;
-        let place = Place::of_open(&path, BACKEND).map_err(here)?;
-        let execute =
-            |statement| connection.execute_batch(statement).map_err(|error| here(failed(error, "opening it")));
+    pub(super) fn open(path: &Path, table: SqliteTable, options: SqliteOptions) -> Result<Self, StoreError> {
+        let connection = connect(path, &table, &options)?;
+        let place = Place::of_open(path, BACKEND)?;
+        let execute = |statement| connection.execute_batch(statement).map_err(|error| failed(error, "opening it"));
         execute("BEGIN IMMEDIATE")?;
-        table.create(&connection).map_err(here)?;
+        table.create(&connection)?;
         execute("COMMIT")?;
         let clock = options.clock.unwrap_or_else(|| Box::new(MonotonicClock::since_epoch(Duration::ZERO)));
         let name = table.name.clone();
         Ok(Table {
-            path,
             place,
             connection,
             table,
@@ -63,7 +59,7 @@ impl Table {
 
     fn execute(&self, statement: &str) -> Result<(), StoreError> {
         let mut statement = self.connection.prepare_cached(statement).map_err(|error| failed(error, "preparing"))?;
-        statement.execute(()).map(|_| ()).map_err(|error| at(&self.path, failed(error, "a transaction")))
+        statement.execute(()).map(|_| ()).map_err(|error| failed(error, "a transaction"))
     }
 
     /// Writes the records, and the largest token: a record that has it may be overwritten by one
@@ -124,7 +120,7 @@ impl Database for Table {
     const BACKEND: &'static str = BACKEND;
 
     fn begin(&mut self, writes: bool) -> Result<(), StoreError> {
-        self.place.check().map_err(|error| at(&self.path, error))?;
+        self.place.check()?;
         // Takes the lock for writing at once: a transaction that reads first may find that it
         // cannot write.
         self.execute(if writes { "BEGIN IMMEDIATE" } else { "BEGIN DEFERRED" })?;
@@ -135,7 +131,7 @@ impl Database for Table {
             }
             Err(error) => {
                 self.roll_back();
-                return Err(at(&self.path, failed(error, "a transaction")));
+                return Err(failed(error, "a transaction"));
             }
         }
         Ok(())
@@ -150,30 +146,28 @@ impl Database for Table {
     }
 
     fn read(&mut self, key: &[u8]) -> Result<Option<StoredRecord>, StoreError> {
-        self.table.read(&self.connection, key).map_err(|error| at(&self.path, error))
+        self.table.read(&self.connection, key)
     }
 
     fn commit(&mut self, puts: Vec<Put>, spent: u64) -> Result<(), CommitError> {
-        let committed =
-            self.write(puts, spent).map_err(|error| at(&self.path, error)).and_then(|()| self.execute("COMMIT"));
+        let committed = self.write(puts, spent).and_then(|()| self.execute("COMMIT"));
         committed.map_err(|error| {
             if is_sure(&error) && self.roll_back() { CommitError::Undone(error) } else { CommitError::Broken(error) }
         })?;
         // What is in a file that is gone must not be acknowledged: others do not see it.
-        self.place.check().map_err(|error| CommitError::Broken(at(&self.path, error)))
+        self.place.check().map_err(CommitError::Broken)
     }
 
     fn expire(&mut self, limit: usize) -> Result<Expired, StoreError> {
         let (now, limit) = (self.now(), i64::try_from(limit.max(1)).unwrap_or(i64::MAX));
-        let removed =
-            self.remove(now, limit).map_err(|error| at(&self.path, failed(error, "removing what has expired")))?;
+        let removed = self.remove(now, limit).map_err(|error| failed(error, "removing what has expired"))?;
         Ok(Expired::new(removed as u64, removed as i64 == limit))
     }
 
     fn list(&mut self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         let now = self.now();
         let after = from.map_or(&[][..], |cursor| &cursor.0);
-        self.page(after, limit.clamp(1, i64::MAX as usize), now).map_err(|error| at(&self.path, error))
+        self.page(after, limit.clamp(1, i64::MAX as usize), now)
     }
 
     fn close(self) {
@@ -214,18 +208,8 @@ fn connect(path: &Path, table: &SqliteTable, options: &SqliteOptions) -> Result<
 /// Returns true if SQLite has reported that nothing was done: it is busy or full. After other
 /// errors it is unknown what reached the disk.
 fn is_sure(error: &StoreError) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<rusqlite::Error>() {
-            use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};
-            return matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull));
-        }
-        cause = error.source();
-    }
-    false
-}
-
-/// Adds the file to an error.
-fn at(path: &Path, error: StoreError) -> StoreError {
-    StoreError::caused(error.kind(), BACKEND, path.display().to_string(), error)
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<rusqlite::Error>());
+    let code = cause.and_then(rusqlite::Error::sqlite_error_code);
+    matches!(code, Some(DatabaseBusy | DatabaseLocked | DiskFull))
 }

@@ -11,7 +11,7 @@ use database::Table;
 use hapax::Clock;
 use hapax_store::backend::committer::{Committed, Committer, Durability};
 use hapax_store::{ErrorKind, Limits, StoreError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 const BACKEND: &str = "sqlite";
@@ -92,8 +92,8 @@ const BACKEND: &str = "sqlite";
 /// its size, and reuses the space. Dropping the store waits until it is closed.
 ///
 /// Ideas: SQLite's write-ahead log; the idempotency table of the transactional inbox.
+#[derive(Debug)]
 pub struct SqliteStore {
-    path: PathBuf,
     committer: Committer<Table>,
 }
 
@@ -175,10 +175,9 @@ impl SqliteOptions {
     ///
     /// Those of [`SqliteStore`].
     pub async fn open(self, path: impl AsRef<Path>) -> Result<SqliteStore, StoreError> {
-        let (table, path) = (SqliteTable::new(&self.table)?, path.as_ref().to_path_buf());
-        let file = path.clone();
-        let committer = Committer::start(path.display().to_string(), || Table::open(file, table, self)).await?;
-        Ok(SqliteStore { path, committer })
+        let table = SqliteTable::new(&self.table)?;
+        let committer = Committer::start(path, |path| Table::open(path, table, self)).await?;
+        Ok(SqliteStore { committer })
     }
 }
 
@@ -194,7 +193,7 @@ impl SqliteStore {
 
     /// Returns the store's file.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.committer.path()
     }
 }
 
@@ -211,12 +210,6 @@ fn failed(error: rusqlite::Error, doing: &str) -> StoreError {
         Some(_) => ErrorKind::Misconfigured,
     };
     StoreError::caused(kind, BACKEND, format!("{doing} failed"), error)
-}
-
-impl std::fmt::Debug for SqliteStore {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SqliteStore").field("path", &self.path).finish_non_exhaustive()
-    }
 }
 
 impl Committed for SqliteStore {

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The kind of an error. It says whether another try may help, and whether the store may have
@@ -46,14 +47,15 @@ impl fmt::Display for ErrorKind {
 /// The reason for which a store did not carry out a request.
 ///
 /// Cloning one costs a reference count, since all callers in one batch get it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct StoreError(Arc<Inner>);
 
+#[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
     backend: &'static str,
     what: String,
-    source: Option<Box<dyn Error + Send + Sync>>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 impl StoreError {
@@ -69,7 +71,19 @@ impl StoreError {
         what: impl Into<String>,
         source: impl Into<Box<dyn Error + Send + Sync>>,
     ) -> Self {
+        let source: Box<dyn Error + Send + Sync> = source.into();
         StoreError(Arc::new(Inner { kind, backend, what: what.into(), source: Some(source.into()) }))
+    }
+
+    /// Returns the error with the path of the file or directory that it is about.
+    pub(crate) fn at(self, path: &Path) -> Self {
+        let Inner { kind, backend, ref what, ref source } = *self.0;
+        StoreError(Arc::new(Inner {
+            kind,
+            backend,
+            what: format!("{}: {what}", path.display()),
+            source: source.clone(),
+        }))
     }
 
     /// Returns the kind of the error.
@@ -94,17 +108,6 @@ impl fmt::Display for StoreError {
             cause = error.source();
         }
         Ok(())
-    }
-}
-
-impl fmt::Debug for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreError")
-            .field("kind", &self.0.kind)
-            .field("backend", &self.0.backend)
-            .field("what", &self.0.what)
-            .field("source", &self.0.source)
-            .finish()
     }
 }
 

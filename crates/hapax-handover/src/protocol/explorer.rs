@@ -210,7 +210,7 @@ impl World {
                     let current = &actor.state.owning().ok_or("published, and owns nothing")?.current;
                     self.published = self.published.max(position(current));
                 }
-                Action::Fenced(_) => {
+                Action::Fenced => {
                     seen.fenced += 1;
                     (actor.is_fenced, actor.shipping) = (true, None);
                 }
@@ -237,9 +237,9 @@ impl World {
         let (epoch, names_epochs, deletes_early) =
             (self.epoch(), self.obeys(Rule::EpochInName), !self.obeys(Rule::DeleteAfterPublish));
         let actor = &mut self.actors[who];
-        let Some(object) = actor.state.name(0) else { return Ok(()) };
+        let State::Owning(owning) = &mut actor.state else { return Ok(()) };
+        let object = owning.name(0);
         let object = if names_epochs { object } else { Object { epoch: 0, ..object } };
-        let Some(owning) = actor.state.owning() else { return Ok(()) };
         let before = &owning.current;
         let part = Part { object, bytes: 1, checksum: attempt.into() };
         let kept = before.content.files.iter().flat_map(|file| &file.parts).next_back().copied();

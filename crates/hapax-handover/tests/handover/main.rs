@@ -170,7 +170,6 @@ async fn what_no_manifest_names_goes_and_what_an_earlier_owner_has_left_goes_whe
 async fn options_that_make_no_sense_are_named() {
     for (wrong, name) in [
         (options().lease(Duration::ZERO), "lease"),
-        (options().parallel(0), "parallel"),
         (options().part_bytes(1), "part_bytes"),
         (options().request_timeout(Duration::ZERO), "request_timeout"),
         (options().read_timeout(Duration::ZERO), "read_timeout"),

@@ -145,7 +145,7 @@ async fn a_claim_that_has_failed_is_nobodys(bench: &Bench<'_>) -> Checked {
 async fn results_are_kept_byte_for_byte(bench: &Bench<'_>) -> Checked {
     let case = bench.case("results are kept byte for byte").await;
     let every_byte: Vec<u8> = (0..=255).collect();
-    let large = vec![0xab; bench.fixture.result_bytes_max()];
+    let large = vec![0xab; bench.result_bytes_max];
     let results = [None, Some(vec![]), Some(b"17".to_vec()), Some(every_byte), Some(large)];
     for (i, result) in results.into_iter().enumerate() {
         let (id, fingerprint) = (format!("{i}"), (i % 2 == 0).then(|| Fingerprint::of([i as u8])));

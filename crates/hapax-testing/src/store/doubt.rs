@@ -7,7 +7,7 @@ use hapax_store::*;
 
 pub(super) async fn verify(bench: &Bench<'_>) -> Checked {
     who_is_refused_is_told_who_has_it(bench).await?;
-    if !bench.fixture.keeps_doubt() {
+    if !bench.keeps_doubt {
         return Ok(());
     }
     an_end_that_was_reported_leaves_no_doubt(bench).await?;

@@ -58,15 +58,10 @@ pub trait Fixture: Sync {
 /// A call that is under way.
 type Answering<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A [`Fixture`] of any type.
+/// The calls to a [`Fixture`] of any type.
 pub(super) trait AnyFixture: Sync {
     fn open(&self) -> Answering<'_, DynStore>;
     fn advance(&self, by: Duration) -> Answering<'_, ()>;
-    fn time(&self) -> StoreTime;
-    fn expires_by_record(&self) -> bool;
-    fn result_bytes_max(&self) -> usize;
-    fn is_slow(&self) -> bool;
-    fn keeps_doubt(&self) -> bool;
 }
 
 impl<F: Fixture> AnyFixture for F {
@@ -76,26 +71,6 @@ impl<F: Fixture> AnyFixture for F {
 
     fn advance(&self, by: Duration) -> Answering<'_, ()> {
         Box::pin(Fixture::advance(self, by))
-    }
-
-    fn time(&self) -> StoreTime {
-        Fixture::time(self).limited()
-    }
-
-    fn expires_by_record(&self) -> bool {
-        Fixture::expires_by_record(self)
-    }
-
-    fn result_bytes_max(&self) -> usize {
-        Fixture::result_bytes_max(self).min(RESULT_BYTES)
-    }
-
-    fn is_slow(&self) -> bool {
-        Fixture::is_slow(self)
-    }
-
-    fn keeps_doubt(&self) -> bool {
-        Fixture::keeps_doubt(self)
     }
 }
 
@@ -109,6 +84,11 @@ const SLACK: Duration = Duration::from_secs(5);
 /// The backend, and names that are used nowhere else.
 pub(super) struct Bench<'f> {
     pub(super) fixture: &'f dyn AnyFixture,
+    pub(super) time: StoreTime,
+    pub(super) expires_by_record: bool,
+    pub(super) result_bytes_max: usize,
+    pub(super) is_slow: bool,
+    pub(super) keeps_doubt: bool,
     prefix: String,
     attempts: StdAtomicU64,
     /// The names of the cases so far; the last one is the running one.
@@ -116,10 +96,15 @@ pub(super) struct Bench<'f> {
 }
 
 impl<'f> Bench<'f> {
-    pub(super) fn new(fixture: &'f dyn AnyFixture) -> Self {
+    pub(super) fn new<F: Fixture>(fixture: &'f F) -> Self {
         let random = hapax::seam::random::any();
         Bench {
             fixture,
+            time: fixture.time().limited(),
+            expires_by_record: fixture.expires_by_record(),
+            result_bytes_max: fixture.result_bytes_max().min(RESULT_BYTES),
+            is_slow: fixture.is_slow(),
+            keeps_doubt: fixture.keeps_doubt(),
             prefix: format!("{:08x}", random >> 32),
             attempts: StdAtomicU64::new(random >> 2),
             cases: Mutex::default(),
@@ -133,7 +118,7 @@ impl<'f> Bench<'f> {
 
     pub(super) fn outcome(&self, checked: Checked) -> Result<Report, Failure> {
         match checked {
-            Ok(()) => Ok(Report::new(lock(&self.cases).clone(), self.fixture.time())),
+            Ok(()) => Ok(Report::new(lock(&self.cases).clone(), self.time)),
             Err(wrong) => Err(Failure::new(wrong, self.current(), self.prefix.clone())),
         }
     }
@@ -149,7 +134,7 @@ impl<'f> Bench<'f> {
 
     /// Returns the distance to ends in the cases that are about something else.
     pub(super) fn slack(&self) -> Duration {
-        match self.fixture.time() {
+        match self.time {
             StoreTime::Stands { .. } => SLACK,
             StoreTime::Passes { slack } => slack,
         }
@@ -161,7 +146,7 @@ impl<'f> Bench<'f> {
 
     /// Returns how much later something of this duration must still hold.
     pub(super) fn before(&self, duration: Duration) -> Duration {
-        match self.fixture.time() {
+        match self.time {
             StoreTime::Stands { .. } => duration - NANOSECOND,
             StoreTime::Passes { slack } => duration - slack,
         }
@@ -169,7 +154,7 @@ impl<'f> Bench<'f> {
 
     /// Returns how much later something of this duration must be over.
     pub(super) fn after(&self, duration: Duration) -> Duration {
-        match self.fixture.time() {
+        match self.time {
             StoreTime::Stands { unit } => duration + unit - NANOSECOND,
             StoreTime::Passes { slack } => duration + slack,
         }
@@ -177,7 +162,7 @@ impl<'f> Bench<'f> {
 
     /// Checks a remaining time.
     pub(super) fn is_left(&self, what: &str, left: Duration, expected: Duration) -> Checked {
-        match self.fixture.time() {
+        match self.time {
             StoreTime::Stands { unit } => {
                 ensure(what, left.abs_diff(expected) < unit, format!("{expected:?}, or less than {unit:?} off"), left)
             }

@@ -123,7 +123,7 @@ async fn expiry_is_bounded_and_removes_what_is_over(bench: &Bench<'_>) -> Checke
     };
     // Including records that other cases have left.
     let (mut calls, mut removed, limit) = (0, 0, 64);
-    let counts = bench.fixture.expires_by_record();
+    let counts = bench.expires_by_record;
     loop {
         let expired = expire(limit).await?;
         case.ensure(!counts || expired.records <= limit as u64, &format!("at most {limit}"), expired)?;

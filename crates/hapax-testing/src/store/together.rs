@@ -130,7 +130,7 @@ async fn a_hundred_ids_sent_ten_times_are_handled_a_hundred_times(bench: &Bench<
 
 async fn overlapping_batches_do_not_stand_in_each_others_way(bench: &Bench<'_>) -> Checked {
     let case = bench.case("overlapping batches do not stand in each other's way").await;
-    let rounds = if bench.fixture.is_slow() { 1 } else { 10 };
+    let rounds = if bench.is_slow { 1 } else { 10 };
     let mut racers = JoinSet::new();
     for (caller, case) in (0..).zip(handles(bench, &case).await) {
         racers.spawn(async move {

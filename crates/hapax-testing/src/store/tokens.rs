@@ -68,7 +68,7 @@ async fn no_token_is_given_twice(bench: &Bench<'_>, end: End) -> Checked {
 }
 
 fn shortest_lease(bench: &Bench<'_>) -> Duration {
-    match bench.fixture.time() {
+    match bench.time {
         StoreTime::Stands { unit } => unit,
         StoreTime::Passes { .. } => LEASE,
     }

@@ -20,6 +20,8 @@ use hapax::Timestamp;
 use pending::Pending;
 pub use pending::Put;
 pub use place::Place;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 pub use time::Time;
 use tokio::sync::{mpsc, oneshot};
@@ -41,7 +43,7 @@ const QUEUE_CALLS: usize = 64;
 /// The number of requests from which on a group takes no further call.
 const GROUP_REQUESTS: usize = 32_768;
 
-/// The database that the thread owns.
+/// The database that the thread owns. The committer adds the path to its errors.
 pub trait Database: 'static {
     /// The backend's name.
     const BACKEND: &'static str;
@@ -86,6 +88,7 @@ pub enum CommitError {
 /// A group that is being put together.
 struct Group<D> {
     database: D,
+    path: PathBuf,
     pending: Pending,
     /// The largest token that this process has given, or has decided to give.
     spent: u64,
@@ -112,35 +115,41 @@ enum Kind {
 
 /// The callers' side of the thread.
 pub struct Committer<D> {
+    path: PathBuf,
     /// The queue; `None` while the committer is dropped.
     queue: Option<mpsc::Sender<Call<D>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl<D: Database> Committer<D> {
-    /// Opens the database on its thread. `what` names the opened database in errors.
+    /// Opens the database at a path on its thread.
     pub async fn start(
-        what: String,
-        open: impl FnOnce() -> Result<D, StoreError> + Send + 'static,
+        path: impl AsRef<Path>,
+        open: impl FnOnce(&Path) -> Result<D, StoreError> + Send + 'static,
     ) -> Result<Self, StoreError> {
+        let path = path.as_ref().to_path_buf();
         let (queue, calls) = mpsc::channel(QUEUE_CALLS);
         let (opened, is_open) = oneshot::channel();
-        let work = move || match open() {
+        let here = path.clone();
+        let work = move || match open(&here) {
             Ok(database) => {
                 let _ = opened.send(Ok(())); // whoever asked may have gone away: then the queue is closed, too
-                run(database, calls);
+                run(Group { database, path: here, pending: Pending::default(), spent: 0 }, calls);
             }
             Err(error) => drop(opened.send(Err(error))),
         };
         let thread = std::thread::Builder::new().name(format!("hapax {}", D::BACKEND)).spawn(work);
-        let thread = thread.map_err(|error| {
-            StoreError::caused(ErrorKind::Unavailable, D::BACKEND, format!("no thread to open {what}"), error)
-        })?;
-        match is_open.await {
-            Ok(opened) => opened.map(|()| Committer { queue: Some(queue), thread: Some(thread) }),
-            // The database library panicked at the content of the files.
-            Err(_) => Err(StoreError::new(ErrorKind::Corrupt, D::BACKEND, format!("{what}: opening it panicked"))),
-        }
+        let thread = thread
+            .map_err(|error| StoreError::caused(ErrorKind::Unavailable, D::BACKEND, "no thread", error).at(&path))?;
+        // The database library may panic at the content of the files.
+        let panicked = |_| Err(StoreError::new(ErrorKind::Corrupt, D::BACKEND, "opening it panicked"));
+        is_open.await.unwrap_or_else(panicked).map_err(|error| error.at(&path))?;
+        Ok(Committer { path, queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// Returns the path of the database.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     async fn each<R, A>(
@@ -250,12 +259,20 @@ impl<C: Committed> Decided for C {
     }
 
     async fn remove_expired(&self, limit: usize) -> Result<Expired, StoreError> {
-        self.committer().call(Kind::Alone, 1, move |group| group.database.expire(limit)).await?
+        self.committer().call(Kind::Alone, 1, move |group| group.ask(|database| database.expire(limit))).await?
     }
 
     async fn page(&self, from: Option<&Cursor>, limit: usize) -> Result<Listing, StoreError> {
         let from = from.cloned();
-        self.committer().call(Kind::Alone, 1, move |group| group.database.list(from.as_ref(), limit)).await?
+        let list =
+            move |group: &mut Group<_>| group.ask(|database: &mut C::Database| database.list(from.as_ref(), limit));
+        self.committer().call(Kind::Alone, 1, list).await?
+    }
+}
+
+impl<D> fmt::Debug for Committer<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Committer").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -271,6 +288,11 @@ impl<D> Drop for Committer<D> {
 }
 
 impl<D: Database> Group<D> {
+    /// Asks the database, and adds the path to an error.
+    fn ask<A>(&mut self, ask: impl FnOnce(&mut D) -> Result<A, StoreError>) -> Result<A, StoreError> {
+        ask(&mut self.database).map_err(|error| error.at(&self.path))
+    }
+
     fn at(&self, now: Timestamp) -> Moment {
         Moment { now, spent: self.spent.max(self.database.spent()) }
     }
@@ -284,14 +306,13 @@ impl<D: Database> Group<D> {
     fn find(&mut self, key: &[u8]) -> Result<Option<StoredRecord>, StoreError> {
         match self.pending.find(key) {
             Some(value) => codec::decode(value, D::BACKEND).map(Some),
-            None => self.database.read(key),
+            None => self.ask(|database| database.read(key)),
         }
     }
 }
 
 /// Runs the thread until no caller is left.
-fn run<D: Database>(database: D, mut calls: mpsc::Receiver<Call<D>>) {
-    let mut group = Group { database, pending: Pending::default(), spent: 0 };
+fn run<D: Database>(mut group: Group<D>, mut calls: mpsc::Receiver<Call<D>>) {
     let mut broken = None;
     let mut left = None;
     while let Some(first) = left.take().or_else(|| calls.blocking_recv()) {
@@ -327,7 +348,7 @@ fn commit<D: Database>(
     broken: Option<StoreError>,
 ) -> Result<(), StoreError> {
     let writes = calls.iter().any(|call| call.kind != Kind::Reads);
-    if let Err(error) = broken.map_or_else(|| group.database.begin(writes), Err) {
+    if let Err(error) = broken.map_or_else(|| group.ask(|database| database.begin(writes)), Err) {
         for call in calls {
             (call.decide)(Err(error.clone()))(Ok(()));
         }
@@ -336,8 +357,11 @@ fn commit<D: Database>(
     let replies: Vec<Reply> = calls.into_iter().map(|call| (call.decide)(Ok(group))).collect();
     let (committed, goes_on) = match group.database.commit(group.pending.take(), group.spent) {
         Ok(()) => (Ok(()), Ok(())),
-        Err(CommitError::Undone(error)) => (Err(error), Ok(())),
-        Err(CommitError::Broken(error)) => (Err(error.clone()), Err(error)),
+        Err(CommitError::Undone(error)) => (Err(error.at(&group.path)), Ok(())),
+        Err(CommitError::Broken(error)) => {
+            let error = error.at(&group.path);
+            (Err(error.clone()), Err(error))
+        }
     };
     for reply in replies {
         reply(committed.clone());

@@ -99,7 +99,7 @@ async fn start(ends: impl IntoIterator<Item = End>) -> (Fake, Arc<Kept>) {
     let fake = Fake::default();
     fake.0.lock().unwrap().ends.extend(ends);
     let database = fake.clone();
-    (fake, Arc::new(Kept(Committer::start("it".into(), || Ok(database)).await.unwrap())))
+    (fake, Arc::new(Kept(Committer::start("it", |_| Ok(database)).await.unwrap())))
 }
 
 fn mark_of(id: &str, attempt: u64) -> Mark {
@@ -196,7 +196,7 @@ async fn a_panic_on_the_thread_is_an_error_for_all_who_ask() {
     for _ in 0..3 {
         assert_eq!(mark(&store, "a", 1).await.unwrap_err().kind(), ErrorKind::Unavailable);
     }
-    let opened = Committer::<Fake>::start("it".into(), || panic!("a bug in a library")).await;
+    let opened = Committer::<Fake>::start("it", |_| panic!("a bug in a library")).await;
     assert_eq!(opened.err().unwrap().kind(), ErrorKind::Corrupt);
 }
 
