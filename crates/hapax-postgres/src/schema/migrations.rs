@@ -8,7 +8,7 @@ use crate::transaction::{Client, Row};
 use hapax_store::{ErrorKind, StoreError};
 
 /// The version of the tables that this code makes and uses.
-const VERSION: i32 = 2;
+const VERSION: i32 = 1;
 const BEGIN: &str = include_str!("migrations/version.sql");
 const QUEUE: &str = include_str!("migrations/queue.sql");
 const PROBE: &str = include_str!("migrations/probe.sql");
@@ -30,19 +30,16 @@ impl Tables {
     /// tables that are there runs their owner's functions: let nobody else make things in their
     /// schema before they are made.
     ///
-    /// Tables have a version. Those of an older one become tables of this one, with all that is in
-    /// them. [`Worker`](crate::Worker) and [`Relay`](crate::Relay) look at it when they begin, and
-    /// refuse tables of another one.
+    /// Tables have a version. [`Worker`](crate::Worker) and [`Relay`](crate::Relay) look at it when
+    /// they begin, and refuse tables of another one.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Misconfigured`] if the role may not make tables, or for tables of a later
-    /// version, which are left as they are.
+    /// [`ErrorKind::Misconfigured`] if the role may not make tables, or for tables of a version
+    /// that this code is not for, which are left as they are.
     pub async fn migrate(&self, client: &impl Client) -> Result<(), StoreError> {
         // A role that may not make tables can succeed, too, once there is nothing to make.
-        if let Ok(Some(found)) = self.found(client).await
-            && found >= VERSION
-        {
+        if let Ok(Some(found)) = self.found(client).await {
             return self.expect_version(Some(found));
         }
         client.run("make tables", &self.migrations()).await?;
@@ -120,7 +117,6 @@ impl Tables {
         let what = match found {
             Some(VERSION) => return Ok(()),
             None => "got none: call Tables::migrate".into(),
-            Some(version) if version < VERSION => format!("got version {version}: call Tables::migrate"),
             Some(version) => format!(
                 "got version {version}: take the hapax that made them for this process, or another prefix for its tables"
             ),
@@ -150,7 +146,7 @@ mod tests {
         let tables = Tables::new("public", "shop").unwrap();
         assert!(tables.expect_version(Some(VERSION)).is_ok());
         for (found, word) in
-            [(Some(VERSION + 1), "got version 3"), (Some(0), "got version 0"), (None, "Tables::migrate")]
+            [(Some(VERSION + 1), "got version 2"), (Some(0), "got version 0"), (None, "Tables::migrate")]
         {
             let error = tables.expect_version(found).unwrap_err();
             assert!(error.kind() == ErrorKind::Misconfigured && error.to_string().contains(word), "{error}");
