@@ -19,7 +19,7 @@ use crate::error::JournalError;
 /// # std::fs::remove_dir_all(directory)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct JournalStats {
     /// The number of ids that were appended since the engine was built.
@@ -50,29 +50,10 @@ pub struct JournalStats {
     pub recovery: Recovery,
 }
 
-impl JournalStats {
-    /// Returns the statistics of a journal that belongs to another process.
-    fn unknown() -> Self {
-        JournalStats {
-            appended: 0,
-            durable: 0,
-            pending_bytes: 0,
-            held_bytes: 0,
-            disk_bytes: 0,
-            segments: 0,
-            commits: 0,
-            dropped: 0,
-            reopened: 0,
-            failed: None,
-            recovery: Recovery::default(),
-        }
-    }
-}
-
 impl Journal {
     pub(crate) fn stats(&self) -> JournalStats {
         if let Err(forked) = self.shared.must_be_here() {
-            return JournalStats { failed: Some(forked), recovery: self.recovery.clone(), ..JournalStats::unknown() };
+            return JournalStats { failed: Some(forked), recovery: self.recovery.clone(), ..JournalStats::default() };
         }
         let status = self.shared.status();
         JournalStats {
@@ -96,30 +77,10 @@ impl Journal {
 impl PartialEq for JournalStats {
     fn eq(&self, other: &Self) -> bool {
         let key = |stats: &JournalStats| {
-            let JournalStats {
-                appended,
-                durable,
-                pending_bytes,
-                held_bytes,
-                disk_bytes,
-                segments,
-                commits,
-                dropped,
-                reopened,
-                ..
-            } = *stats;
-            (
-                appended,
-                durable,
-                pending_bytes,
-                held_bytes,
-                disk_bytes,
-                segments,
-                commits,
-                dropped,
-                reopened,
-                stats.failed.as_ref().map(|e| e.to_string()),
-            )
+            let JournalStats { appended, durable, disk_bytes, segments, commits, dropped, reopened, .. } = *stats;
+            let bytes = (stats.pending_bytes, stats.held_bytes, disk_bytes);
+            let failed = stats.failed.as_ref().map(|error| error.to_string());
+            (appended, durable, bytes, segments, commits, dropped, reopened, failed)
         };
         key(self) == key(other) && self.recovery == other.recovery
     }

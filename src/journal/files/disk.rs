@@ -69,6 +69,18 @@ pub(crate) enum NotLocked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(pub(crate) u64, pub(crate) u64);
 
+/// Creates a new file in the place of one that was left by an attempt that failed, or by a process
+/// that died.
+pub(crate) fn create_anew(disk: &dyn Disk, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+    match disk.create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            disk.remove(path)?;
+            disk.create(path)
+        }
+        created => created,
+    }
+}
+
 /// Appends all bytes.
 pub(crate) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {

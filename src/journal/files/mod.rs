@@ -6,5 +6,6 @@ pub(crate) mod pages;
 #[cfg(any(fuzzing, test))]
 #[cfg_attr(fuzzing, allow(dead_code, reason = "tests use the rest"))]
 pub(crate) mod simulated;
+mod synced;
 mod trust;
 pub(super) mod watch;

@@ -235,7 +235,7 @@ impl Found {
             && last.blocks == 0
             && !last.is_damaged
         {
-            truncate(disk, &torn, rules.sync)?;
+            rules.sync.truncate(disk, &torn.path, torn.offset)?;
         }
         if !verdict.defects.is_empty() || (!empty.is_empty() && !is_clean) {
             // After this, no open looks for an empty file that is about to be deleted, nor for
@@ -250,7 +250,7 @@ impl Found {
         if let Some(torn) = verdict.torn()
             && verdict.files.last().is_some_and(|file| file.blocks > 0 && !file.is_damaged)
         {
-            truncate(disk, &torn, rules.sync)?;
+            rules.sync.truncate(disk, &torn.path, torn.offset)?;
         }
         let kept = verdict.files.iter().filter(|file| file.blocks > 0).map(|file| Segment {
             path: file.path.clone(),
@@ -284,15 +284,5 @@ impl Verdict {
             reason: bad.reason,
             truncated: true,
         })
-    }
-}
-
-fn truncate(disk: &dyn Disk, torn: &Torn, sync: SyncMode) -> Result<(), JournalError> {
-    let path = &torn.path;
-    let mut file = disk.open_to_append(path).map_err(JournalError::io("open", path))?;
-    file.truncate(torn.offset).map_err(JournalError::io("truncate", path))?;
-    match sync {
-        SyncMode::Disk => file.sync().map_err(JournalError::io("sync", path)),
-        SyncMode::System => Ok(()),
     }
 }

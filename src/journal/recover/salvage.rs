@@ -6,8 +6,8 @@ use super::listing::Keys;
 use super::verdict::{Judged, Missing, Part, Verdict};
 use crate::error::JournalError;
 use crate::journal::encoding::format::{BLOCK_HEADER_BYTES, HEADER_BYTES, Header};
-use crate::journal::files::disk::{Disk, DiskFile, read_full, write_all};
-use crate::journal::options::{Reopening, SyncMode};
+use crate::journal::files::disk::{Disk, DiskFile, create_anew, read_full, write_all};
+use crate::journal::options::Reopening;
 use crate::journal::write::writer::{Segment, name};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -74,20 +74,11 @@ impl Mender<'_> {
         fill: impl FnOnce(&mut dyn DiskFile) -> Result<(), JournalError>,
     ) -> Result<PathBuf, JournalError> {
         let new = with_suffix(path, "new");
-        let mut file = match self.disk.create(&new) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                // A process has died with it. It holds nothing that is not elsewhere, too.
-                self.disk.remove(&new).map_err(JournalError::io("delete", &new))?;
-                self.disk.create(&new)
-            }
-            created => created,
-        }
-        .map_err(JournalError::io("create", &new))?;
+        // What a process has left that died with it is elsewhere, too.
+        let mut file = create_anew(self.disk, &new).map_err(JournalError::io("create", &new))?;
         self.write(file.as_mut(), &new, &header.encode())?;
         fill(file.as_mut())?;
-        if self.rules.sync == SyncMode::Disk {
-            file.sync().map_err(JournalError::io("sync", &new))?;
-        }
+        self.rules.sync.sync_file(file.as_mut(), &new)?;
         Ok(new)
     }
 
@@ -175,12 +166,7 @@ impl Mender<'_> {
     }
 
     fn sync_directory(&self) -> Result<(), JournalError> {
-        match self.rules.sync {
-            SyncMode::Disk => {
-                self.disk.sync_directory(self.directory).map_err(JournalError::io("sync", self.directory))
-            }
-            SyncMode::System => Ok(()),
-        }
+        self.rules.sync.sync_directory(self.disk, self.directory)
     }
 }
 

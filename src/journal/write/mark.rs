@@ -2,7 +2,7 @@
 
 use crate::error::JournalError;
 use crate::journal::encoding::format::{MARK_BYTES, Mark, NotOurs};
-use crate::journal::files::disk::{Disk, read_full, write_all};
+use crate::journal::files::disk::{Disk, create_anew, read_full, write_all};
 use crate::journal::options::SyncMode;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -18,24 +18,11 @@ pub(in crate::journal) fn write(
     sync: SyncMode,
 ) -> Result<(), JournalError> {
     let (path, new) = (directory.join(NAME), directory.join(NEW));
-    let mut file = match disk.create(&new) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            // A process has died with it.
-            disk.remove(&new).map_err(JournalError::io("delete", &new))?;
-            disk.create(&new)
-        }
-        created => created,
-    }
-    .map_err(JournalError::io("create", &new))?;
+    let mut file = create_anew(disk, &new).map_err(JournalError::io("create", &new))?;
     write_all(file.as_mut(), &mark.encode()).map_err(JournalError::io("write", &new))?;
-    if sync == SyncMode::Disk {
-        file.sync().map_err(JournalError::io("sync", &new))?;
-    }
+    sync.sync_file(file.as_mut(), &new)?;
     disk.rename(&new, &path).map_err(JournalError::io("rename to", &path))?;
-    match sync {
-        SyncMode::Disk => disk.sync_directory(directory).map_err(JournalError::io("sync", directory)),
-        SyncMode::System => Ok(()),
-    }
+    sync.sync_directory(disk, directory)
 }
 
 /// The mark as a directory has it.

@@ -10,7 +10,6 @@ use crate::journal::encoding::gap::Gap;
 use crate::journal::encoding::payload::Payload;
 use crate::journal::files::disk::Identity;
 use crate::journal::files::watch::{LOCK, Watch};
-use crate::journal::options::SyncMode;
 use crate::mutation::{Rule, obeys};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -71,7 +70,8 @@ impl Writer {
     fn make_fit(&mut self) -> Result<(), JournalError> {
         if let Some(segment) = self.current.as_ref().map(|current| current.segment.clone()) {
             if self.is_broken {
-                self.cut(&segment)?;
+                // What is not known to be durable is written again, elsewhere.
+                self.rules.sync.truncate(&*self.disk, &segment.path, segment.bytes)?;
             }
             if segment.first == self.number {
                 self.discard(&segment.path)?;
@@ -107,18 +107,6 @@ impl Writer {
         self.positions = positions;
         self.close_file();
         written
-    }
-
-    /// Cuts off bytes that may have been written and are not known to be durable: they are written
-    /// again, elsewhere.
-    fn cut(&self, segment: &Segment) -> Result<(), JournalError> {
-        let path = &segment.path;
-        let mut file = self.disk.open_to_append(path).map_err(JournalError::io("open", path))?;
-        file.truncate(segment.bytes).map_err(JournalError::io("truncate", path))?;
-        match self.rules.sync {
-            SyncMode::Disk => file.sync().map_err(JournalError::io("sync", path)),
-            SyncMode::System => Ok(()),
-        }
     }
 
     /// Creates and locks the directory again if it is not the one that it was, and looks which

@@ -217,9 +217,7 @@ impl Writer {
         for bytes in [&header[..], payload] {
             write_all(current.file.as_mut(), bytes).map_err(JournalError::io("write", path))?;
         }
-        if self.rules.sync == SyncMode::Disk {
-            current.file.sync().map_err(JournalError::io("sync", path))?;
-        }
+        self.rules.sync.sync_file(current.file.as_mut(), path)?;
         // Data that is written to a file without a name would be lost.
         self.watch.verify(&*self.disk)?;
         current.segment.bytes += (header.len() + payload.len()) as u64;
@@ -244,11 +242,8 @@ impl Writer {
         let (created, boot) = ((machine.clocks)().wall_nanos, machine.boot);
         let header = Header { key, salt, number: self.number, created, ids: self.ids, boot, time: time.get() };
         write_all(file.as_mut(), &header.encode()).map_err(JournalError::io("write", &path))?;
-        if sync == SyncMode::Disk {
-            file.sync().map_err(JournalError::io("sync", &path))?;
-            let directory = &self.rules.directory;
-            self.disk.sync_directory(directory).map_err(JournalError::io("sync", directory))?;
-        }
+        sync.sync_file(file.as_mut(), &path)?;
+        sync.sync_directory(&*self.disk, &self.rules.directory)?;
         self.write_mark(false)?;
         let identity = file.identity().map_err(JournalError::io("look at", &path))?;
         self.watch = Arc::new(Watch { file: Some((path.clone(), identity)), ..Watch::clone(&self.watch) });

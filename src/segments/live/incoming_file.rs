@@ -3,7 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "pieces that are in memory")]
 
 use crate::SegmentError;
-use crate::journal::files::disk::{Disk, DiskFile, write_all};
+use crate::journal::files::disk::{Disk, DiskFile, create_anew, write_all};
 use crate::mutation::{Rule, obeys};
 use crate::segments::encoding::format::Keys;
 use crate::segments::encoding::name::part_of;
@@ -70,13 +70,7 @@ impl Bringing {
 impl Coming {
     pub(in crate::segments) fn begin(disk: &dyn Disk, segment: &Arc<Segment>) -> Result<Self, SegmentError> {
         let path = part_of(segment.path());
-        let create = || disk.create(&path);
-        let file = create().or_else(|error| match error.kind() {
-            // What could not be deleted when it was given up.
-            std::io::ErrorKind::AlreadyExists => disk.remove(&path).and_then(|()| create()),
-            _ => Err(error),
-        });
-        let file = file.map_err(SegmentError::io("create", &path))?;
+        let file = create_anew(disk, &path).map_err(SegmentError::io("create", &path))?;
         Ok(Coming { segment: Arc::clone(segment), path, file, at: 0, buffer: Vec::new() })
     }
 

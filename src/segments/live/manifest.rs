@@ -3,7 +3,7 @@
 use crate::SegmentError;
 use crate::journal::DurableSegments;
 use crate::journal::encoding::format::NotOurs;
-use crate::journal::files::disk::{Disk, read_full, write_all};
+use crate::journal::files::disk::{Disk, create_anew, read_full, write_all};
 use crate::segments::encoding::format::Manifest;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -18,15 +18,7 @@ const BYTES_MAX: u64 = 1 << 20;
 /// error either of the two may be there.
 pub(in crate::segments) fn write(disk: &dyn Disk, directory: &Path, manifest: &Manifest) -> Result<(), SegmentError> {
     let (path, new) = (directory.join(NAME), directory.join(NEW));
-    let mut file = match disk.create(&new) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            // An attempt that failed, or a process that died, has left it.
-            disk.remove(&new).map_err(SegmentError::io("delete", &new))?;
-            disk.create(&new)
-        }
-        created => created,
-    }
-    .map_err(SegmentError::io("create", &new))?;
+    let mut file = create_anew(disk, &new).map_err(SegmentError::io("create", &new))?;
     write_all(file.as_mut(), &manifest.encode()).map_err(SegmentError::io("write", &new))?;
     file.sync().map_err(SegmentError::io("sync", &new))?;
     // The names of segments that it lists are on the disk before it is.
