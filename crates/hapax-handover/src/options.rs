@@ -50,8 +50,8 @@ impl HandoverOptions {
         HandoverOptions { lease, ..self }
     }
 
-    /// Sets the largest part of a file that is one object. Eight are uploaded, downloaded or deleted
-    /// at a time, each with memory for its part. Default: 16 MiB.
+    /// Sets the largest part of a file that is one object. Eight are uploaded or downloaded at a
+    /// time, each with memory for its part. Default: 16 MiB.
     #[must_use]
     pub fn part_bytes(self, part_bytes: u64) -> Self {
         HandoverOptions { part_bytes, ..self }
