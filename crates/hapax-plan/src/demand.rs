@@ -38,16 +38,12 @@ pub struct Demand {
     pub(super) work: Option<Duration>,
     pub(super) journal: Option<Duration>,
     pub(super) long_memory: Option<Duration>,
-    pub(super) replay_ids_per_second: f64,
     pub(super) responses: Option<Responses>,
 }
 
 /// The horizon from which on every hour of the day is in it, so that the mean over it is the
 /// overall mean.
 const DAY: Duration = Duration::from_secs(86_400);
-
-/// Ids a second that are read from a journal, as measured: benches/README.md.
-const REPLAY_IDS_PER_SECOND: f64 = 32e6;
 
 impl Demand {
     /// Creates a demand of this many checks a second on average, duplicates included, with a window
@@ -67,7 +63,6 @@ impl Demand {
             work: None,
             journal: None,
             long_memory: None,
-            replay_ids_per_second: REPLAY_IDS_PER_SECOND,
             responses: None,
         }
     }
@@ -149,12 +144,6 @@ impl Demand {
         Demand { long_memory: Some(retention), ..self }
     }
 
-    /// Sets how many ids a second are read from the journal at the start. Default: 32 million,
-    /// measured (benches/README.md).
-    pub fn replay_ids_per_second(self, ids: f64) -> Self {
-        Demand { replay_ids_per_second: ids, ..self }
-    }
-
     /// Adds the responses that a layer for idempotency keys keeps (`hapax-http`): so many a second
     /// on average, of so many bytes on average (body, and names and values of the headers that are
     /// kept), for so long. They take room in a store, none in the engine. Default: none.
@@ -224,10 +213,7 @@ impl Demand {
             check(is_valid, option, duration, "a duration of up to a year, not none")
         };
         up_to_a_year("work", self.work)?;
-        up_to_a_year("journal", self.journal)?;
-        let replay = self.replay_ids_per_second;
-        in_range("replay_ids_per_second", replay, replay > 0.0 && replay <= 1e12, "a rate above 0 and up to 10^12")?;
-        Ok(())
+        up_to_a_year("journal", self.journal)
     }
 
     fn validate_long_memory(&self) -> Result<(), InvalidOption> {

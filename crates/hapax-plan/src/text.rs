@@ -72,7 +72,7 @@ impl Plan {
             format_args!("{} in {} files", Bytes(journal.disk_bytes), Count(journal.segments.round())),
         )?;
         rows.row("  at most", Bytes(journal.disk_bytes_max))?;
-        let rate = Count(journal.replay_ids_per_second);
+        let rate = Count(super::journal::REPLAY_IDS_PER_SECOND);
         rows.row("read at the start in", format_args!("{} at {rate} ids/s", seconds(journal.replay)))
     }
 

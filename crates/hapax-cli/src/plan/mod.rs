@@ -177,7 +177,6 @@ fn plan(args: &PlanArgs, demand: Demand, horizon: Option<Duration>) -> Result<Pl
     let demand = with(demand, args.growth, Demand::growth);
     let demand = with(demand, args.history_peak, Demand::history_peak);
     let demand = with(demand, args.false_positives, Demand::false_positive_rate);
-    let demand = with(demand, args.replay_rate, Demand::replay_ids_per_second);
     let demand = args.memory.map_or(demand.clone(), |bytes| demand.memory_bytes(bytes));
     let demand = args.work.map_or(demand.clone(), |work| demand.work(work));
     let demand = args.journal.map_or(demand.clone(), |interval| demand.journal(interval));
@@ -206,7 +205,6 @@ fn failure(error: PlanError) -> CommandError {
         "false_positive_rate" => "--false-positives",
         "memory_bytes" => "--memory",
         "records_max" => "--max-records",
-        "replay_ids_per_second" => "--replay-rate",
         // A record has it, and no option.
         "time" => return CommandError::Usage(error.to_string()),
         same => &format!("--{}", same.replace('_', "-")),

@@ -81,11 +81,6 @@ pub struct PlanArgs {
     #[arg(long, value_name = "RETENTION", value_parser = duration, conflicts_with = "history", help_heading = "Demand")]
     pub long_memory: Option<Duration>,
 
-    /// Ids a second that are read from the journal at the start (as measured on another
-    /// machine: 32M)
-    #[arg(long, value_name = "IDS", value_parser = rate, requires = "journal", help_heading = "Demand")]
-    pub replay_rate: Option<f64>,
-
     /// Responses a second that an HTTP layer keeps in its store, for idempotency keys
     #[arg(long, value_name = "RESPONSES", value_parser = rate, requires = "response_bytes", help_heading = "Demand")]
     pub responses: Option<f64>,
