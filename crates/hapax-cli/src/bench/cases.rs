@@ -10,6 +10,9 @@ use itertools::iproduct;
 /// The largest number of cases: more than anybody waits for.
 const CASES_MAX: usize = 20_000;
 
+/// The age of redeliveries, in windows, at most.
+const DISTANCE_WINDOWS: f64 = 0.1;
+
 /// The rows to measure, and the strategies that cannot be measured.
 pub struct Plan {
     /// A row for each strategy in each setting, with no run so far.
@@ -129,13 +132,12 @@ fn is_wanted(args: &BenchArgs, name: &str) -> bool {
 }
 
 fn workloads(args: &BenchArgs) -> Vec<Workload> {
-    let distance_windows = args.workload.distance.unwrap_or(0.1);
     let mut all: Vec<Workload> = Vec::new();
     let (shapes, shares) = (or(&args.workload.workload, &[Shape::Uniform]), or(&args.workload.duplicates, &[0.1]));
     for (shape, duplicates) in iproduct!(shapes, shares) {
         // How often an id of Zipf's distribution comes again is a matter of the exponent.
         let duplicates = if matches!(shape, Shape::Zipf { .. }) { 0.1 } else { duplicates };
-        let workload = Workload { shape, duplicates, distance_windows };
+        let workload = Workload { shape, duplicates, distance_windows: DISTANCE_WINDOWS };
         if !all.contains(&workload) {
             all.push(workload);
         }

@@ -16,6 +16,7 @@ use crate::printable::{self, tell};
 use crate::shell::quoted;
 use crate::signals::Signals;
 use crate::target::Target;
+use hapax::seam::random;
 use hapax_bench::measure::{Case, Effort, Machine, Report, Row, render, servers};
 use std::io::Write as _;
 use std::path::Path;
@@ -45,7 +46,7 @@ pub fn run(args: BenchArgs) -> Result<(), CommandError> {
     }
     let surroundings = Surroundings::new()?;
     let plan = Plan::new(&args, std::thread::available_parallelism().map_or(1, usize::from))?;
-    let seed = args.seed.unwrap_or_else(rand);
+    let seed = args.seed.unwrap_or_else(random::any);
     let began_unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let mut rows = plan.rows;
     tell(format_args!("{} rows, {} rounds; --seed {seed}", rows.len(), args.rounds()));
@@ -139,10 +140,4 @@ fn verdict(report: &Report) -> Result<(), CommandError> {
     }
     let has_failed = !report.interrupted && report.rows.iter().all(|row| row.runs.is_empty());
     if has_failed { Err(CommandError::Io("every case has failed".to_string())) } else { Ok(()) }
-}
-
-/// Returns a number that differs from run to run.
-fn rand() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    RandomState::new().build_hasher().finish()
 }

@@ -120,10 +120,6 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "SHARE,…", value_delimiter = ',', value_parser = share)]
     pub duplicates: Vec<f64>,
 
-    /// The age of redeliveries, in windows, at most 1 [default: 0.1]
-    #[arg(long, value_name = "WINDOWS", value_parser = distance)]
-    pub distance: Option<f64>,
-
     /// The kind of ids: u64, uuid-text (36 bytes), key200 (200) [default: u64]
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = id_kind)]
     pub ids: Vec<IdKind>,
@@ -163,10 +159,6 @@ fn rounds(text: &str) -> Result<u32, String> {
 
 fn share(text: &str) -> Result<f64, String> {
     within(text, |share| (0.0..=0.99).contains(&share), "it has to be from 0 to 0.99")
-}
-
-fn distance(text: &str) -> Result<f64, String> {
-    within(text, |windows| windows > 0.0 && windows <= 1.0, "it has to be above 0, and at most 1")
 }
 
 fn within(text: &str, is_valid: impl Fn(f64) -> bool, otherwise: &str) -> Result<f64, String> {
@@ -213,7 +205,6 @@ mod tests {
         assert!(["0", "-1", "nan", "inf", "x", ""].iter().all(|text| limit(text).is_err()));
         assert_eq!((share("0.5"), share("0")), (Ok(0.5), Ok(0.0)));
         assert!(share("1").is_err() && share("-0.1").is_err() && share("nan").is_err());
-        assert!(distance("1") == Ok(1.0) && distance("0").is_err() && distance("1.1").is_err());
         assert_eq!(shape("zipf:1.2"), Ok(Shape::Zipf { exponent: 1.2 }));
         assert_eq!((shape("zipf"), shape("uniform")), (Ok(Shape::Zipf { exponent: 1.0 }), Ok(Shape::Uniform)));
         assert!(shape("zipf:0").is_err() && shape("uniform:1").is_err() && shape("trace").is_err());
