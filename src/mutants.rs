@@ -16,7 +16,7 @@ use crate::mutation::{Rule, be_interrupted, leave_out};
 use crate::window::scale;
 use crate::{Dedup, Forgotten, Int};
 use hapax_testing::hapax::{Outcome, Timestamp};
-use hapax_testing::{Attempt, Semantics, Subject, Workload, verify};
+use hapax_testing::{Attempt, Lease, Semantics, Subject, Workload, verify};
 use std::time::Duration;
 
 const WINDOW: Duration = Duration::from_millis(100);
@@ -55,6 +55,15 @@ fn told(outcome: crate::Outcome) -> Outcome {
     }
 }
 
+struct Held<'w>(&'w Without, crate::Claim<'w>);
+
+impl Lease for Held<'_> {
+    fn end(self: Box<Self>, completes: bool, at: Timestamp) -> bool {
+        self.0.tell(at);
+        if completes { self.1.complete().is_ok() } else { self.1.release().is_ok() }
+    }
+}
+
 impl Subject for Without {
     fn check(&self, id: u64, at: Timestamp) -> Option<Outcome> {
         self.begin();
@@ -78,10 +87,7 @@ impl Subject for Without {
         self.begin();
         self.tell(at);
         Some(match self.dedup.claim(Int::from(id)) {
-            crate::Attempt::Claimed(claim) => Attempt::Claimed(Box::new(move |completes, at| {
-                self.tell(at);
-                if completes { claim.complete().is_ok() } else { claim.release().is_ok() }
-            })),
+            crate::Attempt::Claimed(claim) => Attempt::Claimed(Box::new(Held(self, claim))),
             crate::Attempt::Duplicate(_) => Attempt::Duplicate,
             _ => Attempt::InProgress,
         })

@@ -89,7 +89,7 @@ mod tests;
 pub use hapax;
 
 pub use self::operation::{Event, Interval, Operation};
-pub use self::subject::{Attempt, End, Lease, Semantics, Subject, Time};
+pub use self::subject::{Attempt, Lease, Semantics, Subject, Time};
 pub use crate::checker::check::{Checker, check_history};
 pub use crate::checker::problem::Problem;
 pub use crate::checker::report::Report;

@@ -77,9 +77,7 @@ pub trait Subject: Sync {
 /// The result of an attempt to claim an id.
 pub enum Attempt<'s> {
     /// The id is the caller's.
-    Claimed(End<'s>),
-    /// The id is the caller's, until its lease ends.
-    Leased(Box<dyn Lease + 's>),
+    Claimed(Box<dyn Lease + 's>),
     /// The id is another caller's.
     InProgress,
     /// The id is done.
@@ -88,7 +86,7 @@ pub enum Attempt<'s> {
     Mismatch,
 }
 
-/// A claim that ends by itself, unless it is renewed.
+/// A claim. Where it has a lease, it ends by itself, unless that is renewed.
 pub trait Lease {
     /// Returns the claim's fencing token, from 1, if it has one: a later claim of the id must have
     /// a larger one.
@@ -104,20 +102,15 @@ pub trait Lease {
     }
 
     /// Completes the claim if the flag is true, otherwise releases it. Returns false if the claim
-    /// is no longer the caller's.
+    /// is no longer the caller's: then nothing is recorded for a
+    /// [`Call::Claim`](crate::Call::Claim), whose lease must last.
     fn end(self: Box<Self>, completes: bool, at: Timestamp) -> bool;
 }
-
-/// A function that ends a claim at a time: it completes the claim if the flag is true, otherwise
-/// releases it. It returns true if the claim was still the caller's. If not, nothing is recorded
-/// for a [`Call::Claim`](crate::Call::Claim), whose lease must last.
-pub type End<'s> = Box<dyn FnOnce(bool, Timestamp) -> bool + 's>;
 
 impl fmt::Debug for Attempt<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Attempt::Claimed(_) => "Claimed",
-            Attempt::Leased(_) => "Leased",
             Attempt::InProgress => "InProgress",
             Attempt::Duplicate => "Duplicate",
             Attempt::Mismatch => "Mismatch",
@@ -236,10 +229,7 @@ impl Subject for Dedup {
     fn claim(&self, id: u64, at: Timestamp) -> Option<Attempt<'_>> {
         tell(self, at);
         Some(match Dedup::claim(self, Int::from(id)) {
-            hapax::Attempt::Claimed(claim) => Attempt::Claimed(Box::new(move |completes, at| {
-                tell(self, at);
-                if completes { claim.complete().is_ok() } else { claim.release().is_ok() }
-            })),
+            hapax::Attempt::Claimed(claim) => Attempt::Claimed(Box::new(OfEngine(self, claim))),
             hapax::Attempt::Duplicate(_) => Attempt::Duplicate,
             _ => Attempt::InProgress,
         })
@@ -247,6 +237,16 @@ impl Subject for Dedup {
 
     fn evicted(&self) -> u64 {
         self.evicted_live()
+    }
+}
+
+/// A claim of an engine.
+struct OfEngine<'e>(&'e Dedup, hapax::Claim<'e>);
+
+impl Lease for OfEngine<'_> {
+    fn end(self: Box<Self>, completes: bool, at: Timestamp) -> bool {
+        tell(self.0, at);
+        if completes { self.1.complete().is_ok() } else { self.1.release().is_ok() }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::recorder::Recorder;
 use super::workload::Call;
 use crate::operation::{Event, Interval, Operation};
-use crate::subject::{Attempt, End, Lease, Subject};
+use crate::subject::{Attempt, Lease, Subject};
 use hapax::Timestamp;
 use std::collections::VecDeque;
 
@@ -88,13 +88,7 @@ enum Due {
 struct Held<'s> {
     plan: Plan,
     claim: u32,
-    grip: Grip<'s>,
-}
-
-/// The handle that the subject gave with the claim.
-enum Grip<'s> {
-    End(End<'s>),
-    Lease(Box<dyn Lease + 's>),
+    lease: Box<dyn Lease + 's>,
 }
 
 impl<'s> Hand<'s> {
@@ -103,20 +97,16 @@ impl<'s> Hand<'s> {
         let (interval, Some(attempt)) = tried else { return };
         let Plan { id, at, fingerprint, .. } = plan;
         let operation = |event| Operation { id, at, interval, event, fingerprint, ..Operation::default() };
-        let (grip, token) = match attempt {
+        let lease = match attempt {
             Attempt::InProgress => return recorder.add(operation(Event::InProgress)),
             Attempt::Duplicate => return recorder.add(operation(Event::Duplicate)),
             Attempt::Mismatch => return recorder.add(operation(Event::Mismatch)),
-            Attempt::Claimed(end) => (Grip::End(end), None),
-            Attempt::Leased(lease) => {
-                let token = lease.token();
-                (Grip::Lease(lease), token)
-            }
+            Attempt::Claimed(lease) => lease,
         };
         self.claims += 1;
         let claim = self.claims;
-        recorder.add(Operation { token: token.unwrap_or(0), claim, ..operation(Event::Claimed) });
-        self.held.push_back(Held { plan, claim, grip });
+        recorder.add(Operation { token: lease.token().unwrap_or(0), claim, ..operation(Event::Claimed) });
+        self.held.push_back(Held { plan, claim, lease });
     }
 
     fn end_what_is_due(&mut self, at: Timestamp, recorder: &mut Recorder<'_>) {
@@ -146,19 +136,15 @@ impl<'s> Hand<'s> {
 
 impl Held<'_> {
     fn renew(&mut self, at: Timestamp, recorder: &mut Recorder<'_>) {
-        let Grip::Lease(lease) = &mut self.grip else { return };
-        if let (interval, Some(held)) = recorder.time(|| lease.renew(at)) {
+        if let (interval, Some(held)) = recorder.time(|| self.lease.renew(at)) {
             let event = if held { Event::Renewed } else { Event::Lost };
             recorder.add(self.operation(interval, at, event));
         }
     }
 
     fn end(self, at: Timestamp, recorder: &mut Recorder<'_>) {
-        let Held { plan: Plan { id, due, completes, .. }, claim, grip } = self;
-        let (interval, held) = recorder.time(|| match grip {
-            Grip::End(end) => end(completes, at),
-            Grip::Lease(lease) => lease.end(completes, at),
-        });
+        let Held { plan: Plan { id, due, completes, .. }, claim, lease } = self;
+        let (interval, held) = recorder.time(|| lease.end(completes, at));
         let event = match (held, due) {
             (true, _) if completes => Event::Completed,
             (true, _) => Event::Released,

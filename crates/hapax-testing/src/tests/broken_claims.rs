@@ -2,7 +2,7 @@
 //! tell them apart.
 
 use super::judged::{accepted, found, long};
-use crate::{Attempt, Report, Semantics, Subject, Violation, Workload, verify};
+use crate::{Attempt, Lease, Report, Semantics, Subject, Violation, Workload, verify};
 use hapax::{Outcome, Timestamp};
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -98,6 +98,14 @@ impl Map {
     }
 }
 
+struct Claimed<'m>(&'m Map, u64);
+
+impl Lease for Claimed<'_> {
+    fn end(self: Box<Self>, completes: bool, at: Timestamp) -> bool {
+        self.0.end(self.1, completes, at)
+    }
+}
+
 impl Subject for Map {
     fn check(&self, id: u64, at: Timestamp) -> Option<Outcome> {
         Some(self.take(id, at, self.0 == Flaw::ChecksIgnoreClaims, Known::Accepted))
@@ -116,7 +124,7 @@ impl Subject for Map {
 
     fn claim(&self, id: u64, at: Timestamp) -> Option<Attempt<'_>> {
         Some(match self.take(id, at, self.0 == Flaw::ClaimsIgnoreClaims, Known::Claimed) {
-            Outcome::Fresh => Attempt::Claimed(Box::new(move |completes, at| self.end(id, completes, at))),
+            Outcome::Fresh => Attempt::Claimed(Box::new(Claimed(self, id))),
             // (`Refused` does not occur: it takes every time.)
             Outcome::InProgress | Outcome::Refused(_) => Attempt::InProgress,
             Outcome::Duplicate => Attempt::Duplicate,

@@ -64,7 +64,7 @@ impl Subject for Map {
 
     fn claim(&self, id: u64, at: Timestamp) -> Option<Attempt<'_>> {
         Some(match self.take(id, at, self.lease, true) {
-            Ok(claim) => Attempt::Leased(Box::new(Held(self, id, claim))),
+            Ok(claim) => Attempt::Claimed(Box::new(Held(self, id, claim))),
             Err(Outcome::Duplicate) => Attempt::Duplicate,
             Err(_) => Attempt::InProgress,
         })

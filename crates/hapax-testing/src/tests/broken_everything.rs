@@ -158,7 +158,7 @@ impl Map {
     fn attempt_by(&self, id: u64, fingerprint: u8, at: Timestamp) -> Attempt<'_> {
         match self.attempt(id, fingerprint, at) {
             Tried::Not(attempt) => attempt,
-            Tried::Got { key, token } => Attempt::Leased(Box::new(Held { map: self, id, key, token })),
+            Tried::Got { key, token } => Attempt::Claimed(Box::new(Held { map: self, id, key, token })),
         }
     }
 }

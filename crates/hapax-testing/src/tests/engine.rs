@@ -45,7 +45,7 @@ impl Engine {
     fn attempt(&self, id: u64, options: ClaimOptions<'_>, at: Timestamp) -> Attempt<'static> {
         self.clock.tell(at);
         match self.running().dedup().claim_with(Int::from(id), options) {
-            hapax::Attempt::Claimed(claim) => Attempt::Leased(Box::new(Held(claim.into_owned(), self.clock.clone()))),
+            hapax::Attempt::Claimed(claim) => Attempt::Claimed(Box::new(Held(claim.into_owned(), self.clock.clone()))),
             hapax::Attempt::Duplicate(_) => Attempt::Duplicate,
             hapax::Attempt::Mismatch => Attempt::Mismatch,
             _ => Attempt::InProgress,
