@@ -72,8 +72,8 @@ CREATE OR REPLACE FUNCTION {mark}(
 LANGUAGE sql
 RETURN {mark_kept}(_consumer, _mark, _id, _kind, _source, _subject, _processor, NULL::float8);
 
--- Marks ids as {once_batch_kept} does, and writes down what the first ones were: of an id that is named
--- several times, what is said first.
+-- Marks ids as {once_batch_kept} does, and writes down what the first ones were: of an id that is
+-- named several times, what is said first.
 CREATE OR REPLACE FUNCTION {mark_batch_kept}(
     _consumer text, _marks bytea[], _ids bytea[], _kinds text[], _sources text[], _subjects text[], _processors text[],
     _keeps float8[]
