@@ -100,7 +100,7 @@ async fn a_hundred_ids_sent_ten_times_are_handled_a_hundred_times(bench: &Bench<
     let case = bench.case("a hundred ids, sent ten times, are handled a hundred times").await;
     let handled = Arc::new(StdAtomicU64::new(0));
     // Whoever asks a slow store all the time is why it is slow.
-    let pause = Duration::from_millis(if bench.fixture.is_slow() { 20 } else { 1 });
+    let pause = Duration::from_millis(if bench.is_slow { 20 } else { 1 });
     let mut consumers = JoinSet::new();
     for (consumer, case) in handles(bench, &case).await.into_iter().enumerate() {
         let handled = Arc::clone(&handled);
