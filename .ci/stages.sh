@@ -113,6 +113,8 @@ main_job() {
     readme_says "$job"
     unset CFLAGS
     [ "$($job | wc -l)" = 1067 ]
+    # What is not in this build is said.
+    [[ $(target/release/hapax bench 2>&1) == *'cargo install --locked --path crates/hapax-cli --features'*bench* ]]
     scripts/instructions
 }
 

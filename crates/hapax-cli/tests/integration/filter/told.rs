@@ -10,25 +10,6 @@ fn hapax(words: &[&str]) -> Output {
     command.args(words).stdin(Stdio::null()).output().unwrap()
 }
 
-#[cfg(not(feature = "bench"))]
-#[test]
-fn a_build_without_the_benchmark_says_how_to_get_it() {
-    let help = "cargo install --locked --path crates/hapax-cli --features bench";
-    for words in [&["bench"][..], &["bench", "--quick"], &["man", "bench"], &["help", "bench"]] {
-        let output = hapax(words);
-        let said = text(&output.stderr);
-        assert_eq!((output.status.code(), said.contains(help)), (Some(2), true), "{words:?}: {said}");
-    }
-    for words in [&["--help"][..], &["man"], &["completions", "bash"]] {
-        let output = hapax(words);
-        let said = text(&output.stdout);
-        assert!(output.status.success() && !said.contains("bench"), "{words:?}: {said}");
-    }
-    // What is no command at all is clap's to say.
-    let output = hapax(&["banch"]);
-    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("unrecognized subcommand 'banch'"));
-}
-
 #[test]
 fn compressed_files_are_divided_as_their_names_say() {
     let directory = Directory::new("named");
