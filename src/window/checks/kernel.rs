@@ -4,9 +4,10 @@ use super::batch::{Chunk, Decided};
 use super::looks::{Asked, Checks, Looks, Portable};
 use crate::Outcome;
 use crate::id_set::IdSet;
+use crate::sync::AtomicU64;
 use crate::window::bits::slot::SLOTS;
-use crate::window::bits::tick::{Moment, Tick};
-use crate::window::look::sweep::{self, Sampled};
+use crate::window::bits::tick::{Moment, SinceSweep, Tick};
+use crate::window::look::sweep;
 use crate::window::protocol::bucket;
 use crate::window::protocol::bucket_memory::{BucketMemory, Overtaken, Place};
 use crate::window::table_set::table::TableMemory;
@@ -95,10 +96,11 @@ impl Kernel {
     /// Calls [`sweep::count_younger`].
     pub(crate) fn count_younger<'a>(
         self,
-        buckets: impl Iterator<Item = Sampled<'a, SLOTS>>,
+        buckets: impl Iterator<Item = &'a [AtomicU64; SLOTS]>,
+        ages: SinceSweep,
         than: [u64; 3],
-    ) -> ([u32; 3], u32) {
-        call!(self, count_younger(buckets, than), sweep::count_younger(buckets, than))
+    ) -> [u32; 3] {
+        call!(self, count_younger(buckets, ages, than), sweep::count_younger(buckets, ages, than))
     }
 
     /// Calls [`Chunk::seen_in`].

@@ -6,7 +6,6 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "all but the tag is in the low half of a slot")]
 
-use super::sweep::Sampled;
 use super::view::{Glance, View};
 use crate::sync::AtomicU64;
 use crate::window::bits::slot::{Key, SLOTS, Slot, VERSION_BITS};
@@ -149,16 +148,20 @@ pub(crate) fn has_old(bucket: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
     top_bits(all) != 0b1111
 }
 
-/// Counts the slots of buckets that were taken less than so many ticks ago; see
+/// Counts the slots of a shard's buckets that were taken less than so many ticks ago; see
 /// `sweep::count_younger`.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-pub(crate) fn count_younger<'a>(buckets: impl Iterator<Item = Sampled<'a, SLOTS>>, than: [u64; 3]) -> ([u32; 3], u32) {
+pub(crate) fn count_younger<'a>(
+    buckets: impl Iterator<Item = &'a [AtomicU64; SLOTS]>,
+    ages: SinceSweep,
+    than: [u64; 3],
+) -> [u32; 3] {
     let zero = _mm256_setzero_si256();
     let free = |slots| _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ Slot::TAG_SHIFT as i32 }>(slots), zero);
     // Each of eight lanes counts for itself.
-    let (mut counts, mut slots) = ([zero; 3], 0);
-    for (bucket, ages) in buckets {
+    let mut counts = [zero; 3];
+    for bucket in buckets {
         let (low, high) = load(bucket);
         let (earliest, mask, _) = ages.terms();
         let after = _mm256_sub_epi32(low_halves(low, high), splat32(earliest));
@@ -168,14 +171,13 @@ pub(crate) fn count_younger<'a>(buckets: impl Iterator<Item = Sampled<'a, SLOTS>
             let older = splat32(ages.least_of_younger(ticks).wrapping_sub(1));
             *count = _mm256_sub_epi32(*count, _mm256_cmpgt_epi32(after, older));
         }
-        slots += SLOTS as u32;
     }
     let sum = |counts| {
         let halves = _mm_add_epi32(_mm256_castsi256_si128(counts), _mm256_extracti128_si256::<1>(counts));
         let pairs = _mm_add_epi32(halves, _mm_shuffle_epi32::<0b01_00_11_10>(halves));
         _mm_cvtsi128_si32(_mm_add_epi32(pairs, _mm_shuffle_epi32::<0b10_11_00_01>(pairs))) as u32
     };
-    (counts.map(sum), slots)
+    counts.map(sum)
 }
 
 /// Reads the eight slots.

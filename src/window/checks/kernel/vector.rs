@@ -2,9 +2,8 @@
 //! inline.
 
 use super::*;
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{Ordering, fence};
 use crate::window::bits::slot::{Key, Slot};
-use crate::window::bits::tick::SinceSweep;
 use crate::window::look::view::{Glance, View};
 use crate::window::protocol::bucket_memory::Lost;
 
@@ -94,10 +93,11 @@ macro_rules! vectors {
             #[target_feature(enable = $features)]
             pub(in crate::window) fn count_younger<'a>(
                 _: $proof,
-                buckets: impl Iterator<Item = Sampled<'a, SLOTS>>,
+                buckets: impl Iterator<Item = &'a [AtomicU64; SLOTS]>,
+                ages: SinceSweep,
                 than: [u64; 3],
-            ) -> ([u32; 3], u32) {
-                vectors::count_younger(buckets, than)
+            ) -> [u32; 3] {
+                vectors::count_younger(buckets, ages, than)
             }
 
             #[cfg(test)]
