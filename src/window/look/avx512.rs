@@ -5,7 +5,7 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "counts of slots")]
 
-use super::view::{Glance, View};
+use super::view::{Glance, Sight, View};
 use crate::sync::AtomicU64;
 use crate::window::bits::slot::{Key, SLOTS, Slot, VERSION_BITS};
 use crate::window::bits::tick::{Moment, SinceSweep};
@@ -27,6 +27,13 @@ impl Avx512 {
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("lzcnt");
         has_all.then_some(Avx512(()))
+    }
+
+    /// Returns the proof to code that runs only where there is one.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
+    pub(crate) fn here() -> Self {
+        Avx512(())
     }
 }
 
@@ -63,6 +70,13 @@ pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (V
         VERSION_MASK,
     );
     (view, Slot(slots_of(slots)[view.ring.head]))
+}
+
+/// Looks at a bucket for an id that is inserted if it is not there.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
+pub(crate) fn sight(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> Sight {
+    Sight::of(view(bucket, key, moment))
 }
 
 /// Looks at a bucket for an id that hardly ever is there.

@@ -5,7 +5,7 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "pieces of slots are taken")]
 
-use super::view::{Glance, View};
+use super::view::{Glance, Sight, View};
 use crate::sync::AtomicU64;
 use crate::window::bits::slot::{Key, SLOTS, Slot, VERSION_BITS};
 use crate::window::bits::tick::{Moment, SinceSweep, TICK_BITS, TICK_SHIFT};
@@ -22,6 +22,13 @@ impl Neon {
     pub(crate) fn detect() -> Option<Self> {
         // Miri has no `asm!`.
         (is_aarch64_feature_detected!("neon") && !cfg!(miri)).then_some(Neon(()))
+    }
+
+    /// Returns the proof to code that runs only where there is one.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    pub(crate) fn here() -> Self {
+        Neon(())
     }
 }
 
@@ -84,6 +91,13 @@ const _: () = assert!(Slot::FLAGS.0 << 4 == 1 << 10 && Slot::FLAGS.1 >> TICK_SHI
 
 /// A one in each byte.
 const EACH: u64 = u64::MAX / 0xff;
+
+/// Looks at a bucket for an id that is inserted if it is not there.
+#[inline]
+#[target_feature(enable = "neon")]
+pub(crate) fn sight(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> Sight {
+    Sight::of(view(bucket, key, moment))
+}
 
 /// Looks at a bucket for an id that hardly ever is there.
 #[inline]

@@ -126,8 +126,8 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Table<SLOTS, VERSION_BITS> {
         self.buckets.chunks(SHARD_BUCKETS).enumerate().map(live_in).sum()
     }
 
-    /// Returns some buckets, about `buckets`, spread over the table: those of a shard together, with
-    /// the ages of its slots.
+    /// Returns some buckets, about `buckets`, spread over the table: those of a shard together,
+    /// with the ages of its slots.
     pub(crate) fn sample(
         &self,
         buckets: usize,

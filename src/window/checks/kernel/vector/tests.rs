@@ -40,6 +40,9 @@ pub(super) fn agree(vectors: impl Vectors, bucket: &Bucket, key: Key, moment: &M
     let view = View::of(&slots, key, moment, 63);
     assert_eq!(vectors.view(&bucket.0, key, moment), view);
     assert_eq!(vectors.view_with_head(&bucket.0, key, moment), (view, slots[view.ring.head]));
+    let (sight, exact) = (vectors.sight(&bucket.0, key, moment), Sight::of((view, slots[view.ring.head])));
+    assert_eq!((sight.hit, sight.clear), (exact.hit, exact.clear));
+    assert!(!sight.clear || sight == exact);
     // An entry that is half alike, or one whose flag has not counted for long.
     let is_alike = |slot: &Slot| (slot.0 ^ key.terms().0) >> 32 == 0 || slot.spilled();
     match (vectors.glance(&bucket.0, key, moment), Glance::of((view, slots[view.ring.head]))) {
