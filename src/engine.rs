@@ -30,7 +30,7 @@ use crate::long_memory::LongTier;
 use crate::mutation::{Place, Rule, meanwhile, obeys};
 use crate::stats::{Counters, Stats};
 use crate::stream_time::StreamTime;
-use crate::window::Window;
+use crate::window::{Asked, Compiled, Window};
 use crate::{Outcome, Refusal, Tier, Timestamp, Verdict};
 use std::time::Duration;
 
@@ -52,6 +52,8 @@ pub(crate) struct Engine {
     /// The journal, boxed since most engines have none.
     pub(crate) journal: Option<Box<Journal>>,
     pub(crate) unscoped: Digester,
+    /// The check of one id, for what the engine has.
+    pub(crate) check_one: Compiled<Engine, Verdict>,
 }
 
 /// A journal that is to learn of checks.
@@ -101,7 +103,7 @@ impl Engine {
 
     /// Checks one id, and tells the journal.
     #[inline(never)]
-    fn check_noting(&self, journal: &Journal, digest: Digest, at: Reading) -> Verdict {
+    fn check_noting(&self, journal: &Journal, &Asked { id: digest, at }: &Asked) -> Verdict {
         let noting = Noting::begin(journal);
         let early = obeys(Rule::StateBefore).then(|| self.asking(&[digest]));
         let verdict = self.ask_tiers(digest, at);

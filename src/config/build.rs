@@ -103,6 +103,7 @@ impl Builder {
         let unscoped = Digester::from(key);
         let digester = self.scope.as_ref().map_or_else(|| unscoped.clone(), |scope| unscoped.scoped(scope));
         let engine = Engine {
+            check_one: Engine::compiled_check(window.kernel(), history.is_some(), false),
             window,
             history,
             // Without a history nothing asks for it.

@@ -100,8 +100,7 @@ fn replay(journal: Opened, engine: &mut Engine, key: DigestKey, options: &Builde
     engine.learn_gathered(&mut gathered);
     engine.window.set_refresh_on_duplicate(options.refresh_on_duplicate);
     let resumed = journal.resumed();
-    debug_assert!(engine.journal.is_none(), "what is read is not written again");
-    engine.journal = Some(Box::new(journal));
+    engine.set_journal(journal);
     engine.window.grow_in_thread(options.growth_thread);
     Ok(resumed)
 }

@@ -2,29 +2,41 @@
 //! between, and in all other cases. Whatever is rare is the last that the short way calls, so the
 //! processor's registers suffice for it.
 //!
-//! Of the 235 instructions of `window, one by one` in docs/instructions.txt, 56 are the caller's,
-//! 22 of them the digest's. 130 are the short way's: 36 for the look, 24 for the insertion, 16 to
-//! save registers, 16 for the place, 14 for time and roster, 11 for the shard's readiness, 9 for
-//! the counter. 42 are the long way's, which one new id in twenty takes, and 7 the survey's.
+//! Of the 201 instructions of `window, one by one` in docs/instructions.txt, 38 are the caller's,
+//! 22 of them the digest's. 125 are the short way's: 38 for the look, 23 for time, roster and
+//! claims, 20 for the insertion, 16 for the place, 10 to save registers, 9 for the counter, 9 for
+//! the shard's readiness. 34 are the long way's, which one id in seventeen takes, and 2 the
+//! survey's.
 
 use super::{DUPLICATE, Engine, FRESH_BY_HISTORY, FRESH_BY_WINDOW, verdict};
 use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::history::HistoryTier;
-use crate::window::{Asked, Checks, Looks, Short};
+use crate::journal::Journal;
+use crate::window::{Asked, Checks, Compiled, Kernel, Looks, Roster, Short};
 use crate::{Outcome, Verdict};
 
 impl Engine {
     /// Checks one id.
     #[inline(always)]
     pub(crate) fn check(&self, digest: Digest, at: Reading) -> Verdict {
-        match &self.journal {
-            Some(journal) => self.check_noting(journal, digest, at),
-            None if self.history.is_some() => {
-                self.window.kernel().check::<Remembered<false>, _>(self, Asked { id: digest, at })
-            }
-            None => self.window.kernel().check::<Plain<false>, _>(self, Asked { id: digest, at }),
+        self.check_one.check(self, &Asked { id: digest, at })
+    }
+
+    /// Returns the check of one id for an engine that has these.
+    pub(crate) fn compiled_check(kernel: Kernel, has_history: bool, has_journal: bool) -> Compiled<Self, Verdict> {
+        match (has_journal, has_history) {
+            (true, _) => kernel.compiled::<Noted, _>(),
+            (false, true) => kernel.compiled::<Remembered<false>, _>(),
+            (false, false) => kernel.compiled::<Plain<false>, _>(),
         }
+    }
+
+    /// Goes on with a journal.
+    pub(crate) fn set_journal(&mut self, journal: Journal) {
+        debug_assert!(self.journal.is_none(), "what is read is not written again");
+        self.journal = Some(Box::new(journal));
+        self.check_one = Self::compiled_check(self.window.kernel(), self.history.is_some(), true);
     }
 
     /// Checks one id in a window that has grown.
@@ -49,30 +61,67 @@ impl Engine {
         self.counters.add_one(self.check_known(history, id, at))
     }
 
-    /// Ends the check of an id that the history, if there is one, does not have, in all cases.
+    /// Ends the check of an id that was inserted while the first claim was made.
+    #[cold]
     #[inline(never)]
-    fn end_check(&self, short: Short, asked: &Asked) -> Verdict {
-        let (outcome, at) = match short {
-            Short::Late(roster, tick) => self.window.check_late(asked.id, roster, tick),
-            Short::Fresh => (Outcome::Fresh, asked.at),
-            Short::Duplicate | Short::Undecided | Short::Elsewhere => (self.window.check_at_length(asked), asked.at),
-        };
-        let outcome = self.respect_claims(asked.id, outcome, at);
+    fn end_inserted(&self, asked: &Asked) -> Verdict {
+        self.end_decided(asked.id, Outcome::Fresh, asked.at)
+    }
+
+    /// Ends the check of an id that was inserted while a table was started.
+    #[cold]
+    #[inline(never)]
+    fn end_late(&self, asked: &Asked, roster: Roster, packed: u64) -> Verdict {
+        let (outcome, at) = self.window.check_late(asked.id, roster, packed);
+        self.end_decided(asked.id, outcome, at)
+    }
+
+    /// Ends the check of an id that the window has decided on.
+    fn end_decided(&self, id: Digest, outcome: Outcome, at: Reading) -> Verdict {
+        let outcome = self.respect_claims(id, outcome, at);
         let Some(history) = &self.history else {
             return self.counters.add_one(verdict(outcome, FRESH_BY_WINDOW));
         };
         if outcome == Outcome::Fresh {
-            history.insert(asked.id, self.window.no_earlier(at.time));
+            history.insert(id, self.window.no_earlier(at.time));
         }
         self.counters.add_one(verdict(outcome, FRESH_BY_HISTORY))
     }
 }
+
+/// The check of an engine with a journal.
+struct Noted;
 
 /// The check of an engine without history and journal.
 struct Plain<const GROWN: bool>;
 
 /// The check of an engine with a history, and without journal.
 struct Remembered<const GROWN: bool>;
+
+/// The check of an id that a short look has not decided on, and that the history, if there is one,
+/// does not have.
+struct Undecided;
+
+impl Checks<Undecided> for Engine {
+    type Answer = Verdict;
+
+    #[inline(always)]
+    fn check_by(&self, looks: impl Looks, asked: &Asked) -> Verdict {
+        self.end_decided(asked.id, self.window.check_at_length(looks, asked), asked.at)
+    }
+}
+
+impl Checks<Noted> for Engine {
+    type Answer = Verdict;
+
+    #[inline(always)]
+    fn check_by(&self, _: impl Looks, asked: &Asked) -> Verdict {
+        match &self.journal {
+            Some(journal) => self.check_noting(journal, asked),
+            None => self.check_at_length(asked),
+        }
+    }
+}
 
 impl<const GROWN: bool> Checks<Remembered<GROWN>> for Engine {
     type Answer = Verdict;
@@ -99,7 +148,9 @@ impl<const GROWN: bool> Checks<Remembered<GROWN>> for Engine {
             }
             Short::Duplicate if self.is_look_enough() => self.counters.add_one(DUPLICATE),
             _ if look.seen => self.end_known_check(history, asked),
-            short => self.end_check(short, asked),
+            Short::Fresh => self.end_inserted(asked),
+            Short::Late(roster, packed) => self.end_late(asked, roster, packed),
+            Short::Duplicate | Short::Undecided | Short::Elsewhere => looks.check::<Undecided, _>(self, asked),
         }
     }
 }
@@ -116,8 +167,10 @@ impl<const GROWN: bool> Checks<Plain<GROWN>> for Engine {
         let verdict = match self.window.check_shortly::<GROWN>(looks, asked, true) {
             Short::Fresh if !self.claims.are_used() => FRESH_BY_WINDOW,
             Short::Duplicate if self.is_look_enough() => DUPLICATE,
+            Short::Fresh => return self.end_inserted(asked),
+            Short::Late(roster, packed) => return self.end_late(asked, roster, packed),
             Short::Elsewhere if !GROWN => return self.check_grown(asked),
-            short => return self.end_check(short, asked),
+            Short::Duplicate | Short::Undecided | Short::Elsewhere => return looks.check::<Undecided, _>(self, asked),
         };
         self.counters.add_one(verdict)
     }

@@ -106,8 +106,9 @@ fn pair(mark: u64) -> [u8; 2] {
 #[inline(always)]
 fn bits<const B: u32>(random: u64) -> u64 {
     let mut word = 0;
-    for i in 0..B {
-        word |= 1 << (random << (6 * i) >> 58);
+    for i in 1..=B {
+        // (The highest bits that are left. A shift by a word takes its low six bits as they are.)
+        word |= 1_u64.wrapping_shl(random.rotate_left(6 * i) as u32);
     }
     word
 }

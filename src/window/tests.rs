@@ -260,7 +260,7 @@ fn a_caller_that_was_overtaken_starts_over_with_the_others_time() {
         assert_eq!(window.check(digest(1), Timestamp::from_secs(1_010)), Outcome::Fresh);
         assert_eq!(window.check(digest(2), Timestamp::from_secs(1_200)), Outcome::Fresh);
         let memory = window.tables().memory(0);
-        let check = |id| kernel.check_thoroughly(memory, tables::place(&memory, digest(id)), stalled, false);
+        let check = |id| memory.check_thoroughly(tables::place(&memory, digest(id)), stalled, false);
         assert_eq!(check(1), Ok(Outcome::Duplicate));
         assert_eq!(check(2), Err(Overtaken), "its tick is too far ahead to be read, which must not make it fresh");
         assert_eq!(check(3), Err(Overtaken));

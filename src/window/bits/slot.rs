@@ -135,11 +135,18 @@ impl Key {
         self.0 >> Self::SHIFT
     }
 
-    /// Returns the high half of a slot that matches.
+    /// Returns a slot that matches.
     #[allow(dead_code, reason = "only the looks by vectors ask")]
     #[inline(always)]
-    pub(crate) fn high_half(self) -> u64 {
-        self.0 >> 32
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Returns true if a slot with this low half matches, given that its high half does.
+    #[allow(dead_code, reason = "only the looks by vectors ask")]
+    #[inline(always)]
+    pub(crate) fn is_of_low_half(self, half: u32) -> bool {
+        (half ^ self.0 as u32) >> Self::SHIFT == 0
     }
 
     /// Returns the words that vectors compare with: a slot matches if it differs from the first in

@@ -12,7 +12,7 @@ use crate::memory::LINE_BYTES;
 use crate::mutation::{Rule, obeys};
 use crate::window::bits::slot::{Slot, Tag, scale};
 use crate::window::bits::tick::{Moment, Tick};
-use crate::window::look::view::Glance;
+use crate::window::look::view::{Glance, Sight};
 use crate::window::protocol::bucket;
 use crate::window::protocol::bucket_memory::{BucketMemory, Overtaken, Place};
 use crate::window::table_set::roster::Roster;
@@ -67,7 +67,7 @@ impl Insertion {
     fn commit<M: BucketMemory>(self, memory: &M, id: Place, moment: &Moment) -> bool {
         let version = (self.old.version(M::VERSION_MASK) + 1) & M::VERSION_MASK;
         let new = Slot::accepted(id.tag, moment).inserted(false, version);
-        memory.replace(id.bucket, self.slot, self.old, new, None)
+        memory.replace(id.bucket, self.slot % M::SLOTS, self.old, new, None)
     }
 }
 
@@ -317,12 +317,8 @@ struct Look {
 /// branches: they would be mispredicted, on data that may not even have arrived.
 #[inline(always)]
 fn look<M: BucketMemory>(memory: &M, id: Place, moment: &Moment) -> Look {
-    let (view, old) = memory.view_with_head(id.bucket, id.tag.at_home(), moment);
-    Look {
-        hit: view.hit,
-        blocked: view.spilled | !view.valid | old.keep(moment) | !obeys(Rule::Ring),
-        insertion: Insertion { slot: view.ring.head, old },
-    }
+    let Sight { hit, clear, head, old } = memory.sight(id.bucket, id.tag.at_home(), moment);
+    Look { hit, blocked: !clear | old.keep(moment) | !obeys(Rule::Ring), insertion: Insertion { slot: head, old } }
 }
 
 /// Checks one id, if a look and, where it may be inserted, a compare-and-swap decide: fresh, or

@@ -2,13 +2,13 @@
 
 use super::batch::{Chunk, Decided};
 use super::looks::{Asked, Checks, Looks, Portable};
-use crate::Outcome;
 use crate::id_set::IdSet;
+use crate::sync::AtomicU64;
 use crate::window::bits::slot::SLOTS;
-use crate::window::bits::tick::{Moment, Tick};
-use crate::window::look::sweep::{self, Sampled};
+use crate::window::bits::tick::{Moment, SinceSweep, Tick};
+use crate::window::look::sweep;
 use crate::window::protocol::bucket;
-use crate::window::protocol::bucket_memory::{BucketMemory, Overtaken, Place};
+use crate::window::protocol::bucket_memory::{BucketMemory, Place};
 use crate::window::table_set::table::TableMemory;
 
 /// Declares the ways that there are on a target. A macro that is declared by a macro needs its own
@@ -66,24 +66,21 @@ impl Kernel {
     /// Checks an id, by code that is compiled as a whole for this way of looking.
     #[inline(always)]
     pub(crate) fn check<K, C: Checks<K>>(self, checks: &C, asked: Asked) -> C::Answer {
-        call!(self, check(checks, &asked), checks.check_by(Portable, &asked))
+        call!(self, check(checks, &asked), Portable.check(checks, &asked))
+    }
+
+    /// Returns the same check, for whoever need not choose again.
+    pub(crate) fn compiled<K, C: Checks<K>>(self) -> Compiled<C, C::Answer> {
+        fn check<K, C: Checks<K>>(checks: &C, asked: &Asked) -> C::Answer {
+            checks.check_by(Portable, asked)
+        }
+        Compiled(call!(self, compiled(std::marker::PhantomData::<(K, C)>), check::<K, C>))
     }
 
     /// Calls a function that is compiled as a whole for the vectors of this way.
     #[inline(always)]
     pub(crate) fn call<R>(self, function: impl FnOnce() -> R) -> R {
         call!(self, call(function), function())
-    }
-
-    /// Calls [`bucket::check_here`].
-    pub(crate) fn check_thoroughly(
-        self,
-        table: TableMemory<'_>,
-        id: Place,
-        tick: Tick,
-        refresh: bool,
-    ) -> Result<Outcome, Overtaken> {
-        call!(self, check_at_length(table, id, tick, refresh), bucket::check_here(&table, id, tick, refresh))
     }
 
     /// Calls [`bucket::contains`].
@@ -95,10 +92,11 @@ impl Kernel {
     /// Calls [`sweep::count_younger`].
     pub(crate) fn count_younger<'a>(
         self,
-        buckets: impl Iterator<Item = Sampled<'a, SLOTS>>,
+        buckets: impl Iterator<Item = &'a [AtomicU64; SLOTS]>,
+        ages: SinceSweep,
         than: [u64; 3],
-    ) -> ([u32; 3], u32) {
-        call!(self, count_younger(buckets, than), sweep::count_younger(buckets, than))
+    ) -> [u32; 3] {
+        call!(self, count_younger(buckets, ages, than), sweep::count_younger(buckets, ages, than))
     }
 
     /// Calls [`Chunk::seen_in`].
@@ -128,6 +126,18 @@ impl Kernel {
             check_chunk(table, chunk, todo, tick, refresh, meanwhile),
             chunk.check(&table, todo, tick, refresh, meanwhile)
         )
+    }
+}
+
+/// A check that is compiled as a whole for the way of looking that its engine has chosen.
+pub(crate) struct Compiled<C, A>(unsafe fn(&C, &Asked) -> A);
+
+impl<C, A> Compiled<C, A> {
+    #[inline(always)]
+    pub(crate) fn check(&self, checks: &C, asked: &Asked) -> A {
+        // SAFETY: `Kernel::compiled` has made it, so there is a proof that the processor has what
+        // the function is compiled for.
+        unsafe { (self.0)(checks, asked) }
     }
 }
 

@@ -10,6 +10,9 @@ use crate::window::table_set::table::TableMemory;
 pub(crate) trait Looks: Copy {
     /// Returns a table that is looked at in this way.
     fn memory(self, table: TableMemory<'_>) -> impl BucketMemory;
+
+    /// Checks an id by code that is compiled for this way, as a function of its own.
+    fn check<K, C: Checks<K>>(self, checks: &C, asked: &Asked) -> C::Answer;
 }
 
 /// A check of an id that is compiled for each way of looking at buckets, from its beginning to its
@@ -36,5 +39,10 @@ impl Looks for Portable {
     #[inline(always)]
     fn memory(self, table: TableMemory<'_>) -> impl BucketMemory {
         table
+    }
+
+    #[inline(never)]
+    fn check<K, C: Checks<K>>(self, checks: &C, asked: &Asked) -> C::Answer {
+        checks.check_by(self, asked)
     }
 }

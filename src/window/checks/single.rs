@@ -9,7 +9,6 @@ use crate::window::Window;
 use crate::window::bits::tick::Tick;
 use crate::window::table_set::alone::Short;
 use crate::window::table_set::roster::Roster;
-use crate::window::table_set::table::TableMemory;
 use crate::window::table_set::tables::{OwnInsertion, place};
 
 impl Window {
@@ -70,11 +69,10 @@ impl Window {
     }
 
     /// Checks a digest that a short look did not decide on.
-    #[inline(never)]
-    pub(crate) fn check_at_length(&self, &Asked { id: digest, at }: &Asked) -> Outcome {
+    #[inline(always)]
+    pub(crate) fn check_at_length(&self, looks: impl Looks, &Asked { id: digest, at }: &Asked) -> Outcome {
         let (refresh, tick) = (self.refresh_on_duplicate, || self.tick_at(at));
-        let thoroughly = |table: TableMemory<'_>, id, tick| self.kernel.check_thoroughly(table, id, tick, refresh);
-        self.tables().check_at_length(digest, refresh, tick, thoroughly)
+        self.tables().check_at_length(|newest| looks.memory(newest), digest, refresh, tick)
     }
 
     /// Checks a digest in all tables, or in those that are newer than the one into which this check
@@ -82,6 +80,18 @@ impl Window {
     #[cold]
     pub(super) fn check_across(&self, digest: Digest, at: Reading, own: Option<OwnInsertion>) -> Outcome {
         self.tables().check(digest, self.refresh_on_duplicate, || self.tick_at(at), own)
+    }
+}
+
+/// The check of a digest that a short look did not decide on.
+struct Undecided;
+
+impl Checks<Undecided> for Window {
+    type Answer = Outcome;
+
+    #[inline(always)]
+    fn check_by(&self, looks: impl Looks, asked: &Asked) -> Outcome {
+        self.check_at_length(looks, asked)
     }
 }
 
@@ -98,7 +108,7 @@ impl<const GROWN: bool> Checks<Either<GROWN>> for Window {
             Short::Duplicate if !self.refresh_on_duplicate => Outcome::Duplicate,
             Short::Elsewhere if !GROWN => self.check_grown(asked),
             Short::Late(roster, tick) => self.check_late(asked.id, roster, tick).0,
-            Short::Duplicate | Short::Undecided | Short::Elsewhere => self.check_at_length(asked),
+            Short::Duplicate | Short::Undecided | Short::Elsewhere => looks.check::<Undecided, _>(self, asked),
         }
     }
 }

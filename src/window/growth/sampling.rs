@@ -4,6 +4,7 @@
 
 use super::Growth;
 use super::budget::size_at;
+use crate::window::bits::slot::SLOTS;
 use crate::window::checks::kernel::Kernel;
 use crate::window::growth::survey::{DISPLACED_IN_A_RUSH, RECENTLY, RUSH, Survey};
 use crate::window::table_set::trigger::GrowthTrigger;
@@ -34,8 +35,13 @@ impl Growth {
         let newest = self.tables.roster().newest();
         let (now, window_ticks) = (self.tables.shared.latest(), self.tables.shared.window_ticks);
         let ticks = [1.0, RECENTLY, RUSH].map(|share| (window_ticks as f64 * share) as u64);
-        let (counts, slots) = Kernel::best().count_younger(self.tables.table(newest).sample(buckets, now), ticks);
-        let [load, recent, rushed] = counts.map(|count| f64::from(count) / f64::from(slots));
+        let (mut counts, mut slots, kernel) = ([0; 3], 0, Kernel::best());
+        for (ages, buckets) in self.tables.table(newest).sample(buckets, now) {
+            slots += buckets.len() * SLOTS;
+            let younger = kernel.count_younger(buckets, ages, ticks);
+            counts.iter_mut().zip(younger).for_each(|(count, younger)| *count += younger);
+        }
+        let [load, recent, rushed] = counts.map(|count| f64::from(count) / slots as f64);
         let started = self.tables.times(newest).started;
         Survey {
             size: size_at(newest),

@@ -6,11 +6,10 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "all but the tag is in the low half of a slot")]
 
-use super::sweep::Sampled;
-use super::view::{Glance, View};
+use super::view::{Glance, Sight, View};
 use crate::sync::AtomicU64;
 use crate::window::bits::slot::{Key, SLOTS, Slot, VERSION_BITS};
-use crate::window::bits::tick::{Moment, SinceSweep};
+use crate::window::bits::tick::{Moment, SinceSweep, TICK_BITS, TICK_SHIFT};
 use std::arch::x86_64::*;
 
 /// A proof that this processor has AVX2.
@@ -27,6 +26,13 @@ impl Avx2 {
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("lzcnt");
         has_all.then_some(Avx2(()))
+    }
+
+    /// Returns the proof to code that runs only where there is one.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+    pub(crate) fn here() -> Self {
+        Avx2(())
     }
 }
 
@@ -45,26 +51,13 @@ pub(crate) unsafe fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment
     // SAFETY: as the caller promises.
     unsafe {
         let (low, high) = load(bucket);
-        let zero = _mm256_setzero_si256();
-
-        // All but the tag is in the low halves of the slots, so one register has it for eight:
-        // those of 0, 1, 4, 5, 2, 3, 6 and 7, in this order.
         let halves = low_halves(low, high);
-        let (base, age_mask) = moment.age_terms();
-        let age = _mm256_and_si256(_mm256_sub_epi32(splat32(base), halves), splat32(age_mask));
-        let younger_than = |limit| _mm256_cmpgt_epi32(splat32(limit), age);
-        let key = splat(key.shifted());
-        let matches = |slots| _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ Key::SHIFT as i32 }>(slots), key);
-        let hit = _mm256_and_si256(low_halves(matches(low), matches(high)), younger_than(moment.limits.live));
-        // Only the top bit of each lane counts: `spilled` and `away` are shifted there.
-        let counts = _mm256_or_si256(_mm256_slli_epi32::<14>(halves), younger_than(moment.limits.carry));
-        let spilled = _mm256_and_si256(_mm256_slli_epi32::<25>(halves), counts);
-
+        let (hit, spilled) = hit_and_spilled((low, high), halves, key, moment);
         let first = _mm256_castsi256_si128(low);
         let in_order = _mm256_permute4x64_epi64::<0b11_01_10_00>(halves);
         let lag = _mm256_sub_epi32(_mm256_broadcastd_epi32(first), in_order);
         let lag = _mm256_and_si256(lag, _mm256_set1_epi32(VERSION_MASK));
-        let newest = _mm256_cmpeq_epi32(lag, zero);
+        let newest = _mm256_cmpeq_epi32(lag, _mm256_setzero_si256());
 
         let view = View::new::<SLOTS>(
             any_top_bit(hit),
@@ -75,6 +68,56 @@ pub(crate) unsafe fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment
             VERSION_MASK as u64,
         );
         (view, Slot(slots_of(low, high).0[view.ring.head]))
+    }
+}
+
+/// Returns lanes, in the order of [`low_halves`], whose top bits say that a slot holds the entry
+/// with this key, live, or that its flag counts.
+///
+/// # Safety
+///
+/// As of [`view`].
+#[inline(always)]
+unsafe fn hit_and_spilled(
+    (low, high): (__m256i, __m256i),
+    halves: __m256i,
+    key: Key,
+    moment: &Moment,
+) -> (__m256i, __m256i) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        // All but the tag is in the low halves of the slots, so one register has it for eight.
+        let (base, age_mask) = moment.age_terms();
+        let age = _mm256_and_si256(_mm256_sub_epi32(splat32(base), halves), splat32(age_mask));
+        let younger_than = |limit| _mm256_cmpgt_epi32(splat32(limit), age);
+        let key = splat(key.shifted());
+        let matches = |slots| _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ Key::SHIFT as i32 }>(slots), key);
+        let hit = _mm256_and_si256(low_halves(matches(low), matches(high)), younger_than(moment.limits.live));
+        // Only the top bit of each lane counts: `spilled` and `away` are shifted there.
+        let counts = _mm256_or_si256(_mm256_slli_epi32::<14>(halves), younger_than(moment.limits.carry));
+        (hit, _mm256_and_si256(_mm256_slli_epi32::<25>(halves), counts))
+    }
+}
+
+/// Looks at a bucket for an id that is inserted if it is not there. Reads as [`view`] does.
+///
+/// # Safety
+///
+/// As of [`view`].
+#[inline(always)]
+pub(crate) unsafe fn sight(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> Sight {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let (low, high) = load(bucket);
+        let halves = low_halves(low, high);
+        let (hit, spilled) = hit_and_spilled((low, high), halves, key, moment);
+        // 0 or 1 in a ring, in the bits of a version.
+        let lag = _mm256_sub_epi32(_mm256_broadcastd_epi32(_mm256_castsi256_si128(low)), halves);
+        let is_close = _mm256_testz_si256(lag, splat32((1 << VERSION_BITS) - 2)) != 0;
+        let head = head_by(lag);
+        let clear = !any_top_bit(spilled) & is_close & (head < SLOTS);
+        let head = head % SLOTS;
+        Sight { hit: any_top_bit(hit), clear, head, old: Slot(slots_of(low, high).0[head]) }
     }
 }
 
@@ -91,31 +134,43 @@ pub(crate) unsafe fn glance(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Mome
         let (low, high) = load(bucket);
         let halves = low_halves(low, high);
         // Half of the key: one in 2^29 buckets has another entry with the same.
-        let alike = _mm256_cmpeq_epi32(high_halves(low, high), splat32(key.high_half()));
-        let (base, age_mask) = moment.age_terms();
+        let key_half = _mm256_shuffle_epi32::<0b11_11_01_01>(splat(key.bits()));
+        let alike = _mm256_cmpeq_epi32(high_halves(low, high), key_half);
+        let (base, _) = moment.age_terms();
         // Negative if the age is below the limit, or so far above that the ten bits wrap around.
         let carries = _mm256_sub_epi32(splat32(base.wrapping_sub(moment.limits.carry)), halves);
-        let counts = _mm256_or_si256(_mm256_slli_epi32::<14>(halves), _mm256_slli_epi32::<15>(carries));
-        let spilled = _mm256_and_si256(_mm256_slli_epi32::<25>(halves), counts);
+        // At the bit of `spilled`: its sign, or `away`.
+        let counts = _mm256_or_si256(_mm256_srli_epi32::<10>(carries), _mm256_srli_epi32::<11>(halves));
+        let spilled = _mm256_and_si256(halves, counts);
+        let doubt = _mm256_or_si256(alike, spilled);
+        // 0 or 1 in a ring, in the bits of a version.
         let lag = _mm256_sub_epi32(_mm256_broadcastd_epi32(_mm256_castsi256_si128(low)), halves);
-        // A lag is 0 or 1 in a ring. In the top bits of a lane: 2 to 31 is more, 32 and above is
-        // negative.
-        let top = _mm256_slli_epi32::<{ 32 - VERSION_BITS as i32 }>(lag);
-        let more = _mm256_cmpgt_epi32(top, _mm256_set1_epi32(1 << (32 - VERSION_BITS)));
-        let doubt = _mm256_or_si256(_mm256_or_si256(alike, spilled), _mm256_or_si256(more, top));
-        let older = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32::<31>(lag)));
-        let head = HEADS[older as u32 as usize % HEADS.len()] as usize;
-        if !any_top_bit(doubt) {
+        let is_clear = _mm256_testz_si256(doubt, splat32(Slot::FLAGS.0)) != 0
+            && _mm256_testz_si256(lag, splat32((1 << VERSION_BITS) - 2)) != 0;
+        let head = head_by(lag);
+        if is_clear {
             let slot = slots_of(low, high).0.get(head).copied();
             return slot.map_or(Glance::Unclear, |slot| Glance::Absent(head, Slot(slot)));
         }
-        let age = _mm256_and_si256(_mm256_sub_epi32(splat32(base), halves), splat32(age_mask));
-        let key = splat(key.shifted());
-        let matches = |slots| _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ Key::SHIFT as i32 }>(slots), key);
-        let is_live = _mm256_cmpgt_epi32(splat32(moment.limits.live), age);
-        let hit = _mm256_and_si256(low_halves(matches(low), matches(high)), is_live);
-        if any_top_bit(hit) { Glance::Hit } else { Glance::Unclear }
+        let (mut lanes, halves) = (_mm256_movemask_ps(_mm256_castsi256_ps(alike)) as u32, lanes_of(halves));
+        while lanes != 0 {
+            let half = halves.0[lanes.trailing_zeros() as usize % SLOTS];
+            if key.is_of_low_half(half) && moment.is_live(half.into()) {
+                return Glance::Hit;
+            }
+            lanes &= lanes - 1;
+        }
+        Glance::Unclear
     }
+}
+
+/// Returns the head of a ring, given by how much the versions of its slots, in the order of
+/// [`low_halves`], lag behind that of the first: by 0 or 1; no slot, if they are no ring.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn head_by(lag: __m256i) -> usize {
+    let older = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32::<31>(lag)));
+    HEADS[older as u32 as usize % HEADS.len()] as usize
 }
 
 /// The head of a ring, by the set of lanes of [`low_halves`] whose version is one behind that of
@@ -133,6 +188,7 @@ static HEADS: [u8; 1 << SLOTS] = {
 };
 
 const _: () = assert!(Slot::FLAGS.0 << 25 == 1 << 31 && Slot::FLAGS.1 << 14 == 1 << 31);
+const _: () = assert!(Slot::FLAGS.1 >> 11 == Slot::FLAGS.0 && 1 << (TICK_SHIFT + TICK_BITS - 1) >> 10 == Slot::FLAGS.0);
 
 /// Returns true if a bucket has something for a sweep to clear; see `sweep::has_old`.
 #[inline]
@@ -149,16 +205,20 @@ pub(crate) fn has_old(bucket: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
     top_bits(all) != 0b1111
 }
 
-/// Counts the slots of buckets that were taken less than so many ticks ago; see
+/// Counts the slots of a shard's buckets that were taken less than so many ticks ago; see
 /// `sweep::count_younger`.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-pub(crate) fn count_younger<'a>(buckets: impl Iterator<Item = Sampled<'a, SLOTS>>, than: [u64; 3]) -> ([u32; 3], u32) {
+pub(crate) fn count_younger<'a>(
+    buckets: impl Iterator<Item = &'a [AtomicU64; SLOTS]>,
+    ages: SinceSweep,
+    than: [u64; 3],
+) -> [u32; 3] {
     let zero = _mm256_setzero_si256();
     let free = |slots| _mm256_cmpeq_epi64(_mm256_srli_epi64::<{ Slot::TAG_SHIFT as i32 }>(slots), zero);
     // Each of eight lanes counts for itself.
-    let (mut counts, mut slots) = ([zero; 3], 0);
-    for (bucket, ages) in buckets {
+    let mut counts = [zero; 3];
+    for bucket in buckets {
         let (low, high) = load(bucket);
         let (earliest, mask, _) = ages.terms();
         let after = _mm256_sub_epi32(low_halves(low, high), splat32(earliest));
@@ -168,14 +228,13 @@ pub(crate) fn count_younger<'a>(buckets: impl Iterator<Item = Sampled<'a, SLOTS>
             let older = splat32(ages.least_of_younger(ticks).wrapping_sub(1));
             *count = _mm256_sub_epi32(*count, _mm256_cmpgt_epi32(after, older));
         }
-        slots += SLOTS as u32;
     }
     let sum = |counts| {
         let halves = _mm_add_epi32(_mm256_castsi256_si128(counts), _mm256_extracti128_si256::<1>(counts));
         let pairs = _mm_add_epi32(halves, _mm_shuffle_epi32::<0b01_00_11_10>(halves));
         _mm_cvtsi128_si32(_mm_add_epi32(pairs, _mm_shuffle_epi32::<0b10_11_00_01>(pairs))) as u32
     };
-    (counts.map(sum), slots)
+    counts.map(sum)
 }
 
 /// Reads the eight slots.
@@ -245,6 +304,20 @@ fn slots_of(low: __m256i, high: __m256i) -> Slots {
         _mm256_storeu_si256(to.add(1), high);
     }
     slots
+}
+
+/// Eight lanes. (Aligned as the stack is anyway.)
+#[repr(align(16))]
+struct Lanes([u32; SLOTS]);
+
+/// Returns the lanes as an array.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn lanes_of(vector: __m256i) -> Lanes {
+    let mut lanes = Lanes([0; SLOTS]);
+    // SAFETY: there are 32 bytes.
+    unsafe { _mm256_storeu_si256(lanes.0.as_mut_ptr().cast(), vector) };
+    lanes
 }
 
 /// Returns true if the top bit of any lane is set.

@@ -5,8 +5,7 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "counts of slots")]
 
-use super::sweep::Sampled;
-use super::view::{Glance, View};
+use super::view::{Glance, Sight, View};
 use crate::sync::AtomicU64;
 use crate::window::bits::slot::{Key, SLOTS, Slot, VERSION_BITS};
 use crate::window::bits::tick::{Moment, SinceSweep};
@@ -28,6 +27,13 @@ impl Avx512 {
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("lzcnt");
         has_all.then_some(Avx512(()))
+    }
+
+    /// Returns the proof to code that runs only where there is one.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
+    pub(crate) fn here() -> Self {
+        Avx512(())
     }
 }
 
@@ -66,6 +72,13 @@ pub(crate) fn view(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (V
     (view, Slot(slots_of(slots)[view.ring.head]))
 }
 
+/// Looks at a bucket for an id that is inserted if it is not there.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
+pub(crate) fn sight(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> Sight {
+    Sight::of(view(bucket, key, moment))
+}
+
 /// Looks at a bucket for an id that hardly ever is there.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
@@ -84,14 +97,18 @@ pub(crate) fn has_old(bucket: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
     _mm512_mask_cmple_epu64_mask(used, after, splat(old)) != 0
 }
 
-/// Counts the slots of buckets that were taken less than so many ticks ago; see
+/// Counts the slots of a shard's buckets that were taken less than so many ticks ago; see
 /// `sweep::count_younger`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
-pub(crate) fn count_younger<'a>(buckets: impl Iterator<Item = Sampled<'a, SLOTS>>, than: [u64; 3]) -> ([u32; 3], u32) {
+pub(crate) fn count_younger<'a>(
+    buckets: impl Iterator<Item = &'a [AtomicU64; SLOTS]>,
+    ages: SinceSweep,
+    than: [u64; 3],
+) -> [u32; 3] {
     // Each of eight lanes counts for itself.
-    let (mut counts, mut slots) = ([_mm512_setzero_si512(); 3], 0);
-    for (bucket, ages) in buckets {
+    let mut counts = [_mm512_setzero_si512(); 3];
+    for bucket in buckets {
         let entries = load(bucket);
         let (earliest, mask, _) = ages.terms();
         let after = _mm512_and_si512(_mm512_sub_epi64(entries, splat(earliest)), splat(mask));
@@ -100,9 +117,8 @@ pub(crate) fn count_younger<'a>(buckets: impl Iterator<Item = Sampled<'a, SLOTS>
             let younger = _mm512_mask_cmpge_epu64_mask(taken, after, splat(ages.least_of_younger(ticks)));
             *count = _mm512_mask_add_epi64(*count, younger, *count, splat(1));
         }
-        slots += SLOTS as u32;
     }
-    (counts.map(|count| _mm512_reduce_add_epi64(count) as u32), slots)
+    counts.map(|count| _mm512_reduce_add_epi64(count) as u32)
 }
 
 /// Reads the eight slots.

@@ -5,8 +5,7 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "pieces of slots are taken")]
 
-use super::sweep::Sampled;
-use super::view::{Glance, View};
+use super::view::{Glance, Sight, View};
 use crate::sync::AtomicU64;
 use crate::window::bits::slot::{Key, SLOTS, Slot, VERSION_BITS};
 use crate::window::bits::tick::{Moment, SinceSweep, TICK_BITS, TICK_SHIFT};
@@ -23,6 +22,13 @@ impl Neon {
     pub(crate) fn detect() -> Option<Self> {
         // Miri has no `asm!`.
         (is_aarch64_feature_detected!("neon") && !cfg!(miri)).then_some(Neon(()))
+    }
+
+    /// Returns the proof to code that runs only where there is one.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    pub(crate) fn here() -> Self {
+        Neon(())
     }
 }
 
@@ -86,6 +92,13 @@ const _: () = assert!(Slot::FLAGS.0 << 4 == 1 << 10 && Slot::FLAGS.1 >> TICK_SHI
 /// A one in each byte.
 const EACH: u64 = u64::MAX / 0xff;
 
+/// Looks at a bucket for an id that is inserted if it is not there.
+#[inline]
+#[target_feature(enable = "neon")]
+pub(crate) fn sight(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> Sight {
+    Sight::of(view(bucket, key, moment))
+}
+
 /// Looks at a bucket for an id that hardly ever is there.
 #[inline]
 #[target_feature(enable = "neon")]
@@ -110,13 +123,17 @@ pub(crate) fn has_old(bucket: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool {
     word(vmovn_u16(old)) != 0
 }
 
-/// Counts the slots of buckets that were taken less than so many ticks ago; see
+/// Counts the slots of a shard's buckets that were taken less than so many ticks ago; see
 /// `sweep::count_younger`.
 #[inline]
 #[target_feature(enable = "neon")]
-pub(crate) fn count_younger<'a>(buckets: impl Iterator<Item = Sampled<'a, SLOTS>>, than: [u64; 3]) -> ([u32; 3], u32) {
-    let (mut counts, mut slots) = ([0; 3], 0);
-    for (bucket, ages) in buckets {
+pub(crate) fn count_younger<'a>(
+    buckets: impl Iterator<Item = &'a [AtomicU64; SLOTS]>,
+    ages: SinceSweep,
+    than: [u64; 3],
+) -> [u32; 3] {
+    let mut counts = [0; 3];
+    for bucket in buckets {
         let (low, high) = halves(load(bucket));
         let (earliest, _, _) = ages.terms();
         let after = modulo_ticks(vsubq_u16(ticks(low), splat(earliest >> TICK_SHIFT)));
@@ -129,9 +146,8 @@ pub(crate) fn count_younger<'a>(buckets: impl Iterator<Item = Sampled<'a, SLOTS>
             let younger = vcgeq_u16(after, splat(ages.least_of_younger(ticks) >> TICK_SHIFT));
             *count += u32::from(vaddvq_u16(vshrq_n_u16::<15>(vandq_u16(younger, taken))));
         }
-        slots += SLOTS as u32;
     }
-    (counts, slots)
+    counts
 }
 
 /// Reads the eight slots.

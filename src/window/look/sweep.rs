@@ -100,26 +100,21 @@ pub(crate) fn has_old<const SLOTS: usize>(bucket: &[AtomicU64; SLOTS], ages: Sin
     old.iter().fold(false, |any, old| any | old)
 }
 
-/// A bucket, and the ages of its slots.
-pub(crate) type Sampled<'a, const SLOTS: usize> = (&'a [AtomicU64; SLOTS], SinceSweep);
-
-/// Counts the slots of buckets that were taken less than so many ticks ago, for three numbers of
-/// ticks; and all slots. What was forgotten takes its place until the ring comes round.
+/// Counts the slots of a shard's buckets that were taken less than so many ticks ago, for three
+/// numbers of ticks. What was forgotten takes its place until the ring comes round.
 pub(crate) fn count_younger<'a, const SLOTS: usize>(
-    buckets: impl Iterator<Item = Sampled<'a, SLOTS>>,
+    buckets: impl Iterator<Item = &'a [AtomicU64; SLOTS]>,
+    ages: SinceSweep,
     than: [u64; 3],
-) -> ([u32; 3], u32) {
-    let (mut counts, mut slots) = ([0; 3], 0);
-    for (bucket, ages) in buckets {
-        for slot in bucket {
-            let slot = Slot(slot.load(Ordering::Relaxed));
-            let age_ticks = ages.age_ticks(slot.0);
-            let is_younger = than.map(|ticks| slot.is_taken() & (age_ticks < ticks));
-            counts.iter_mut().zip(is_younger).for_each(|(count, is_younger)| *count += u32::from(is_younger));
-            slots += 1;
-        }
+) -> [u32; 3] {
+    let mut counts = [0; 3];
+    for slot in buckets.flatten() {
+        let slot = Slot(slot.load(Ordering::Relaxed));
+        let age_ticks = ages.age_ticks(slot.0);
+        let is_younger = than.map(|ticks| slot.is_taken() & (age_ticks < ticks));
+        counts.iter_mut().zip(is_younger).for_each(|(count, is_younger)| *count += u32::from(is_younger));
     }
-    (counts, slots)
+    counts
 }
 
 /// Clears a slot whose entry, flag and tick are not needed any more.

@@ -39,6 +39,27 @@ pub(crate) enum Glance {
     Unclear,
 }
 
+/// The result of a look for an id that is inserted if it is not there, of many in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sight {
+    /// True if the id is there, live.
+    pub(crate) hit: bool,
+    /// True if nothing says that it may be elsewhere, and the view is valid.
+    pub(crate) clear: bool,
+    /// The slot at the head of its ring, if it is …
+    pub(crate) head: usize,
+    /// … and what that holds.
+    pub(crate) old: Slot,
+}
+
+impl Sight {
+    /// Returns what a view shows, with the slot at the head of its ring.
+    #[inline(always)]
+    pub(crate) fn of((view, old): (View, Slot)) -> Self {
+        Sight { hit: view.hit, clear: !view.spilled & view.valid, head: view.ring.head, old }
+    }
+}
+
 impl Glance {
     /// Returns what a view shows, with the slot at the head of its ring.
     #[inline(always)]

@@ -4,7 +4,7 @@
 use crate::Outcome;
 use crate::window::bits::slot::{Key, Slot, Tag};
 use crate::window::bits::tick::{Moment, Tick};
-use crate::window::look::view::{Glance, View};
+use crate::window::look::view::{Glance, Sight, View};
 
 /// The memory that the protocol runs on.
 pub(crate) trait BucketMemory: Sized {
@@ -28,6 +28,11 @@ pub(crate) trait BucketMemory: Sized {
     #[inline(always)]
     fn glance(&self, bucket: usize, key: Key, moment: &Moment) -> Glance {
         Glance::of(self.view_with_head(bucket, key, moment))
+    }
+    /// Looks at a bucket in the same way, without branches.
+    #[inline(always)]
+    fn sight(&self, bucket: usize, key: Key, moment: &Moment) -> Sight {
+        Sight::of(self.view_with_head(bucket, key, moment))
     }
     /// Loads one slot, Acquire.
     fn load(&self, bucket: usize, slot: usize) -> Slot;

@@ -8,6 +8,7 @@ use crate::Outcome;
 use crate::digest::Digest;
 use crate::window::bits::tick::Tick;
 use crate::window::checks::batch;
+use crate::window::protocol::bucket;
 use crate::window::protocol::bucket_memory::{BucketMemory, Overtaken, Place};
 
 /// The answer of the short way.
@@ -65,20 +66,21 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
         }
     }
 
-    /// Checks an id that the short way has not decided on: `thoroughly`, if there is one table.
-    pub(crate) fn check_at_length(
-        &self,
+    /// Checks an id that the short way has not decided on.
+    #[inline(always)]
+    pub(crate) fn check_at_length<'a, M: BucketMemory>(
+        &'a self,
+        looks: impl FnOnce(TableMemory<'a, SLOTS, VERSION_BITS>) -> M,
         id: Digest,
         refresh: bool,
         tick: impl Fn() -> Tick,
-        thoroughly: impl FnOnce(TableMemory<'_, SLOTS, VERSION_BITS>, Place, Tick) -> Result<Outcome, Overtaken>,
     ) -> Outcome {
         let now = tick();
         let roster = self.roster();
         let mut own = None;
         if roster.is_single() {
             let newest = self.memory(roster.newest());
-            match thoroughly(newest, place(&newest, id), now) {
+            match bucket::check_here(&looks(newest), place(&newest, id), now, refresh) {
                 Ok(outcome) if self.is_current(roster) => return outcome,
                 Ok(Outcome::Fresh) => own = Some(OwnInsertion { roster, tick: now }),
                 Ok(_) | Err(Overtaken) => {}
@@ -102,7 +104,7 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
                 self.check(id, refresh, tick, Some(OwnInsertion { roster, tick: Tick::unpack(packed) }))
             }
             Short::Duplicate | Short::Undecided | Short::Elsewhere => {
-                self.check_at_length(id, refresh, tick, |table, id, tick| table.check_thoroughly(id, tick, refresh))
+                self.check_at_length(|newest| newest, id, refresh, tick)
             }
         }
     }

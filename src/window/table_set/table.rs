@@ -6,7 +6,7 @@ use crate::mutation::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering, explored, fence, load_each};
 use crate::window::bits::slot::{Key, SLOTS, Slot, VERSION_BITS};
 use crate::window::bits::tick::{Moment, SinceSweep, Tick};
-use crate::window::look::sweep::{self, SHARD_BUCKETS, Sampled, Sweeps};
+use crate::window::look::sweep::{self, SHARD_BUCKETS, Sweeps};
 use crate::window::look::view::View;
 use crate::window::protocol::bucket;
 use crate::window::protocol::bucket_memory::{BucketMemory, Lost, Overtaken, Place};
@@ -126,12 +126,19 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Table<SLOTS, VERSION_BITS> {
         self.buckets.chunks(SHARD_BUCKETS).enumerate().map(live_in).sum()
     }
 
-    /// Returns some buckets, up to about `buckets`, spread over the table, with the ages of their
-    /// slots.
-    pub(crate) fn sample(&self, buckets: usize, now: u64) -> impl Iterator<Item = Sampled<'_, SLOTS>> {
+    /// Returns some buckets, about `buckets`, spread over the table: those of a shard together,
+    /// with the ages of its slots.
+    pub(crate) fn sample(
+        &self,
+        buckets: usize,
+        now: u64,
+    ) -> impl Iterator<Item = (SinceSweep, impl ExactSizeIterator<Item = &[AtomicU64; SLOTS]>)> {
         let step = self.buckets().div_ceil(buckets);
-        let sampled = self.buckets.iter().enumerate().step_by(step);
-        sampled.map(move |(at, bucket)| (&bucket.0, self.sweeps.ages(at, now)))
+        let shards = self.buckets.chunks(SHARD_BUCKETS).enumerate().step_by((step / SHARD_BUCKETS).max(1));
+        shards.map(move |(shard, buckets)| {
+            let sampled = buckets.iter().step_by(step.min(SHARD_BUCKETS)).map(|bucket| &bucket.0);
+            (self.sweeps.ages(shard * SHARD_BUCKETS, now), sampled)
+        })
     }
 
     pub(crate) fn bytes(&self) -> usize {

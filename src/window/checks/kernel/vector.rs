@@ -2,17 +2,19 @@
 //! inline.
 
 use super::*;
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::Outcome;
+use crate::sync::{Ordering, fence};
 use crate::window::bits::slot::{Key, Slot};
-use crate::window::bits::tick::SinceSweep;
-use crate::window::look::view::{Glance, View};
-use crate::window::protocol::bucket_memory::Lost;
+use crate::window::look::view::{Glance, Sight, View};
+use crate::window::protocol::bucket_memory::{Lost, Overtaken};
+use std::marker::PhantomData;
 
 /// A proof that a processor has some vectors, and the operations that they provide.
 trait Vectors: Copy {
     fn view(self, bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> View;
     fn view_with_head(self, bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> (View, Slot);
     fn glance(self, bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> Glance;
+    fn sight(self, bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> Sight;
     fn has_old(self, bucket: &[AtomicU64; SLOTS], ages: SinceSweep) -> bool;
     fn check_thoroughly(
         self,
@@ -30,6 +32,7 @@ macro_rules! vectors {
             use crate::window::look::$module as vectors;
             use crate::window::look::$module::$proof;
 
+            #[inline(never)]
             #[target_feature(enable = $features)]
             pub(in crate::window) fn check<K, C: Checks<K>>(
                 proof: $proof,
@@ -40,19 +43,20 @@ macro_rules! vectors {
             }
 
             #[target_feature(enable = $features)]
-            pub(in crate::window) fn call<R>(_: $proof, function: impl FnOnce() -> R) -> R {
-                function()
+            pub(in crate::window) fn compiled<K, C: Checks<K>>(
+                _: $proof,
+                _: PhantomData<(K, C)>,
+            ) -> unsafe fn(&C, &Asked) -> C::Answer {
+                #[target_feature(enable = $features)]
+                fn check<K, C: Checks<K>>(checks: &C, asked: &Asked) -> C::Answer {
+                    checks.check_by($proof::here(), asked)
+                }
+                check::<K, C>
             }
 
             #[target_feature(enable = $features)]
-            pub(in crate::window) fn check_at_length(
-                proof: $proof,
-                table: TableMemory<'_>,
-                id: Place,
-                tick: Tick,
-                refresh: bool,
-            ) -> Result<Outcome, Overtaken> {
-                check_thoroughly(&VectorMemory { table, vectors: proof }, id, tick, refresh)
+            pub(in crate::window) fn call<R>(_: $proof, function: impl FnOnce() -> R) -> R {
+                function()
             }
 
             #[target_feature(enable = $features)]
@@ -94,10 +98,11 @@ macro_rules! vectors {
             #[target_feature(enable = $features)]
             pub(in crate::window) fn count_younger<'a>(
                 _: $proof,
-                buckets: impl Iterator<Item = Sampled<'a, SLOTS>>,
+                buckets: impl Iterator<Item = &'a [AtomicU64; SLOTS]>,
+                ages: SinceSweep,
                 than: [u64; 3],
-            ) -> ([u32; 3], u32) {
-                vectors::count_younger(buckets, than)
+            ) -> [u32; 3] {
+                vectors::count_younger(buckets, ages, than)
             }
 
             #[cfg(test)]
@@ -134,6 +139,13 @@ macro_rules! vectors {
                 fn memory(self, table: TableMemory<'_>) -> impl BucketMemory {
                     VectorMemory { table, vectors: self }
                 }
+
+                #[inline(always)]
+                fn check<K, C: Checks<K>>(self, checks: &C, asked: &Asked) -> C::Answer {
+                    // SAFETY: `self` exists only if the processor has what the function is
+                    // compiled for.
+                    unsafe { check(self, checks, asked) }
+                }
             }
 
             impl Vectors for $proof {
@@ -160,6 +172,12 @@ macro_rules! vectors {
                     // SAFETY: `self` exists only if the processor has what the function is
                     // compiled for.
                     unsafe { vectors::glance(bucket, key, moment) }
+                }
+
+                #[inline(always)]
+                fn sight(self, bucket: &[AtomicU64; SLOTS], key: Key, moment: &Moment) -> Sight {
+                    // SAFETY: as above.
+                    unsafe { vectors::sight(bucket, key, moment) }
                 }
 
                 #[inline(always)]
@@ -224,6 +242,13 @@ impl<V: Vectors> BucketMemory for VectorMemory<'_, V> {
         let glance = self.vectors.glance(self.table.bucket(bucket), key, moment);
         fence(Ordering::Acquire);
         glance
+    }
+
+    #[inline(always)]
+    fn sight(&self, bucket: usize, key: Key, moment: &Moment) -> Sight {
+        let sight = self.vectors.sight(self.table.bucket(bucket), key, moment);
+        fence(Ordering::Acquire);
+        sight
     }
 
     #[inline(always)]
