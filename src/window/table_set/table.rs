@@ -126,18 +126,18 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Table<SLOTS, VERSION_BITS> {
         self.buckets.chunks(SHARD_BUCKETS).enumerate().map(live_in).sum()
     }
 
-    /// Returns some buckets, about `buckets`, spread over the table: those of a shard together,
-    /// with the ages of its slots.
+    /// Returns some buckets, up to about `buckets`, spread evenly over the table: those of a shard
+    /// together, with the ages of its slots.
     pub(crate) fn sample(
         &self,
         buckets: usize,
         now: u64,
     ) -> impl Iterator<Item = (SinceSweep, impl ExactSizeIterator<Item = &[AtomicU64; SLOTS]>)> {
         let step = self.buckets().div_ceil(buckets);
-        let shards = self.buckets.chunks(SHARD_BUCKETS).enumerate().step_by((step / SHARD_BUCKETS).max(1));
-        shards.map(move |(shard, buckets)| {
-            let sampled = buckets.iter().step_by(step.min(SHARD_BUCKETS)).map(|bucket| &bucket.0);
-            (self.sweeps.ages(shard * SHARD_BUCKETS, now), sampled)
+        self.buckets.chunks(SHARD_BUCKETS).enumerate().map(move |(shard, buckets)| {
+            let start = shard * SHARD_BUCKETS;
+            let sampled = buckets.iter().skip(start.next_multiple_of(step) - start).step_by(step);
+            (self.sweeps.ages(start, now), sampled.map(|bucket| &bucket.0))
         })
     }
 
