@@ -1,6 +1,6 @@
 //! Kills all sides at random, and proves with the tables that each order was billed once and none
-//! is missing. `HAPAX_LONG=1` has a hundred times as many orders and kills
-//! (scripts/campaign-orders).
+//! is missing. `HAPAX_ORDERS_TIMES=n` has n times as many orders and kills, `HAPAX_LONG=1` a hundred
+//! times (scripts/campaign-orders).
 
 use hapax_orders::world::{KINDS, World};
 use testkit::random;
@@ -17,7 +17,9 @@ fn id(number: usize) -> String {
 fn each_order_is_billed_once_though_all_sides_are_killed() {
     let Some(mut world) = World::start(env!("CARGO_BIN_EXE_orders").into()) else { return };
     let mut random = random::seeded();
-    let (orders, kills) = (testkit::long(ORDERS, 100 * ORDERS), testkit::long(KILLS, 100 * KILLS));
+    let times = std::env::var("HAPAX_ORDERS_TIMES").map(|times| times.parse().expect("a number"));
+    let times = times.unwrap_or_else(|_| testkit::long(1, 100));
+    let (orders, kills) = (ORDERS * times, KILLS * times);
     for number in 0..orders {
         let (key, body) = (id(number), format!("customer-{} {number}", number % 7));
         assert_eq!(world.post(&key, &body), 201, "{key}");
