@@ -48,7 +48,7 @@ impl Map {
     #[inline(always)]
     pub(crate) fn settle(&mut self, request: &Request, begun: Begun, done: &impl DoneIds) {
         match begun {
-            Begun::Done if done.slides() => self.refresh(request.id, done),
+            Begun::Done if done.slides() => self.refresh(request, done),
             Begun::Claimed(_) => self.was_forgotten(request.id, done),
             _ => {}
         }
@@ -64,14 +64,14 @@ impl Map {
     }
 
     /// Extends the stay of an id that is done and was asked for again.
-    fn refresh(&mut self, id: Digest, done: &impl DoneIds) {
-        if self.tombstones.is_done(id, || done.now()) {
-            self.tombstones.refresh(id, done.until());
-            done.stays(id);
+    fn refresh(&mut self, request: &Request, done: &impl DoneIds) {
+        if self.tombstones.is_done(request.id, || done.now()) {
+            self.tombstones.refresh(request.id, done.until());
+            done.stays(request.id);
         } else {
-            done.refresh(id);
+            done.refresh(request.id);
         }
-        self.slide(id, done, true);
+        self.slide(request.id, done, true);
     }
 
     /// Extends the stay of the fingerprint of an id that is done and was asked for again: it stays

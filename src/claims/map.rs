@@ -2,13 +2,13 @@
 //! holds the shard's lock, and passes the time.
 
 use super::fingerprints::Fingerprints;
-use super::in_flight::InFlight;
-use super::name::Name;
+use super::name::{ByName, Name};
 use super::stats::ClaimStats;
 use super::tombstones::{Known, Tombstones};
 use crate::Timestamp;
 use crate::digest::Digest;
 use crate::mutation::{Rule, obeys};
+use std::collections::hash_map::Entry as Place;
 use std::time::Duration;
 
 /// The most ids in flight in a shard.
@@ -18,7 +18,8 @@ const FEW_IDS: usize = 64;
 
 /// Returns the memory that a shard's entries take with this many ids in flight.
 pub(super) fn bytes_for(ids: usize) -> usize {
-    InFlight::<Entry>::bytes_for(ids)
+    // Only the map knows the steps in which it grows.
+    ByName::<Entry>::with_capacity_and_hasher(ids, Default::default()).capacity() * size_of::<(Name, Entry)>()
 }
 
 /// The state of one id.
@@ -75,7 +76,7 @@ pub(crate) enum Ended {
 
 #[derive(Debug)]
 pub(crate) struct Map {
-    entries: InFlight<Entry>,
+    entries: ByName<Entry>,
     /// Ids that are not in flight, or soon will not be.
     pub(super) tombstones: Tombstones,
     /// The fingerprints of ids that are done.
@@ -92,8 +93,9 @@ pub(crate) struct Map {
 
 impl Map {
     pub(super) fn new(last_token: u64) -> Self {
+        let entries = ByName::default();
         Map {
-            entries: InFlight::new(),
+            entries,
             tombstones: Tombstones::default(),
             fingerprints: Fingerprints::default(),
             last_token,
@@ -110,13 +112,13 @@ impl Map {
 
     /// Returns the ids that a check has to know of.
     pub(super) fn ids(&self) -> impl Iterator<Item = Digest> {
-        self.entries.names().chain(self.tombstones.names()).map(Name::digest)
+        self.entries.keys().copied().chain(self.tombstones.names()).map(Name::digest)
     }
 
     /// Returns the result of an attempt, by the map alone; `None` if the window has to decide.
     /// `windows` is the window's time.
     pub(super) fn look(&self, request: &Request, windows: impl Fn() -> Timestamp) -> Option<Begun> {
-        let in_flight = self.entries.get(Name::of(request.id)).and_then(|entry| entry.answer(request));
+        let in_flight = self.entries.get(&Name::of(request.id)).and_then(|entry| entry.answer(request));
         in_flight.or_else(|| {
             if self.fingerprints.differ(request.id, request.with_fingerprint, &windows) {
                 Some(Begun::Mismatch)
@@ -163,24 +165,30 @@ impl Map {
             return Begun::Done;
         }
         let is_full = self.entries.len() >= MAX_IDS;
-        let place = self.entries.place(Name::of(request.id));
-        let is_new = place.get().is_none();
-        if let Some(entry) = place.get() {
-            if let Some(begun) = entry.answer(request) {
+        let mut place = self.entries.entry(Name::of(request.id));
+        if let Place::Occupied(place) = &mut place {
+            if let Some(begun) = place.get().answer(request) {
                 return begun;
             }
-            self.stats.taken_over += u64::from(entry.state == State::Claimed);
+            self.stats.taken_over += u64::from(place.get().state == State::Claimed);
         }
         if is_done() {
-            place.take();
+            if let Place::Occupied(place) = place {
+                place.remove();
+            }
             return Begun::Done;
         }
-        if is_full && is_new {
+        if is_full && matches!(place, Place::Vacant(_)) {
             return Begun::TooMany;
         }
         self.last_token += 1;
         let with_fingerprint = request.with_fingerprint.map(Box::new);
-        place.put(Entry { token: self.last_token, state: State::Claimed, until: request.until, with_fingerprint });
+        place.insert_entry(Entry {
+            token: self.last_token,
+            state: State::Claimed,
+            until: request.until,
+            with_fingerprint,
+        });
         debug_assert!(self.entries.len() <= MAX_IDS);
         Begun::Claimed(self.last_token)
     }
@@ -190,29 +198,29 @@ impl Map {
     fn clean(&mut self, now: Timestamp) {
         let before = self.entries.len();
         let is_full = before >= MAX_IDS;
-        self.entries.retain(|entry| entry.until > now || (entry.state == State::Claimed && !is_full));
+        self.entries.retain(|_, entry| entry.until > now || (entry.state == State::Claimed && !is_full));
         self.stats.expired += (before - self.entries.len()) as u64;
         self.clean_at = (2 * self.entries.len()).clamp(FEW_IDS, MAX_IDS);
         // If there is still room, again as soon as it is used up.
-        let first = self.entries.entries().map(|entry| entry.until).min();
+        let first = self.entries.values().map(|entry| entry.until).min();
         self.clean_from = first.filter(|_| self.entries.len() == MAX_IDS).unwrap_or_default();
     }
 
     /// Returns what a check has to know of an id. A claim that has expired is the check's to take.
     pub(super) fn known(&mut self, id: Digest, now: Timestamp, windows: impl FnOnce() -> Timestamp) -> Known {
-        let place = self.entries.find(Name::of(id));
-        if let Some(entry) = place.get() {
+        // (`HashMap::entry` would reserve room for a new entry.)
+        if let Some(entry) = self.entries.get(&Name::of(id)) {
             if now < entry.until {
                 return Known::InProgress;
             }
             self.stats.taken_over += u64::from(entry.state == State::Claimed);
-            place.take();
+            self.entries.remove(&Name::of(id));
         }
         self.tombstones.known(id, windows)
     }
 
     pub(super) fn is_in_progress(&self, id: Digest, now: Timestamp) -> bool {
-        self.entries.get(Name::of(id)).is_some_and(|entry| now < entry.until)
+        self.entries.get(&Name::of(id)).is_some_and(|entry| now < entry.until)
     }
 
     /// Ends a claim whose id is done, as [`end`](Self::end) does.
@@ -226,17 +234,18 @@ impl Map {
     /// Ends a claim. Returns the digest of its id together with the fingerprint, if the token held.
     #[inline(always)]
     pub(super) fn end(&mut self, id: Digest, token: u64) -> Option<Option<Digest>> {
-        let place = self.entries.find(Name::of(id));
-        if place.get().is_some_and(|entry| entry.is_of(token)) {
-            return place.take().map(|entry| entry.with_fingerprint.map(|id| *id));
+        match self.entries.entry(Name::of(id)) {
+            Place::Occupied(place) if place.get().is_of(token) => Some(place.remove().with_fingerprint.map(|id| *id)),
+            _ => {
+                self.stats.lost += 1;
+                None
+            }
         }
-        self.stats.lost += 1;
-        None
     }
 
     /// Extends a claim, or lets its id rest.
     pub(super) fn extend(&mut self, id: Digest, token: u64, until: Timestamp, fails: bool) -> Ended {
-        match self.entries.get_mut(Name::of(id)) {
+        match self.entries.get_mut(&Name::of(id)) {
             Some(entry) if entry.is_of(token) => {
                 entry.until = until;
                 if fails {
@@ -255,16 +264,16 @@ impl Map {
     pub(super) fn clear(&mut self) {
         self.tombstones.free_all();
         self.fingerprints.clear();
-        self.entries.retain(|entry| entry.state == State::Claimed);
+        self.entries.retain(|_, entry| entry.state == State::Claimed);
     }
 
     /// Returns the number of claims that are held, as far as is known.
     pub(super) fn live(&self, now: Timestamp) -> u64 {
-        self.entries.entries().filter(|entry| entry.state == State::Claimed && entry.until > now).count() as u64
+        self.entries.values().filter(|entry| entry.state == State::Claimed && entry.until > now).count() as u64
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.entries.bytes() + self.tombstones.bytes() + self.fingerprints.bytes()
+        self.entries.capacity() * size_of::<(Name, Entry)>() + self.tombstones.bytes() + self.fingerprints.bytes()
     }
 }
 

@@ -1,21 +1,19 @@
 //! Claims: ids whose work is under way. They are held beside the window, which learns of an id when
 //! its work is done.
 //!
-//! [`map`] is what is known of the ids in flight and what a call does to that, with their entries
-//! in [`in_flight`], [`tombstones`] what late checks are to be told, [`fingerprints`] the
-//! fingerprints of completed claims, all by [`name`]: no atomics, no time of their own. [`shards`]
-//! is the protocol: a map behind a lock in each [`shard`], and how it and checks, which take no
-//! lock, respect each other; [`effects`] is what follows for the tiers that remember ids
-//! ([`done`]), [`restore`] what comes back from them. [`filter`] is what checks see of that map.
-//! [`batch`] locks a shard once for many ids. Nothing here knows the engine, which brings in window
-//! and history (`engine/claims.rs`).
+//! [`map`] is what is known of the ids in flight and what a call does to that, [`tombstones`] what
+//! late checks are to be told, [`fingerprints`] the fingerprints of completed claims, all by
+//! [`name`]: no atomics, no time of their own. [`shards`] is the protocol: a map behind a lock in
+//! each [`shard`], and how it and checks, which take no lock, respect each other; [`effects`] is
+//! what follows for the tiers that remember ids ([`done`]), [`restore`] what comes back from them.
+//! [`filter`] is what checks see of that map. [`batch`] locks a shard once for many ids. Nothing
+//! here knows the engine, which brings in window and history (`engine/claims.rs`).
 
 mod batch;
 mod done;
 mod effects;
 mod filter;
 mod fingerprints;
-mod in_flight;
 mod map;
 #[cfg(all(test, loom))]
 mod models;

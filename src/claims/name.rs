@@ -1,7 +1,5 @@
 //! Ids as the keys of hash maps.
 
-#![allow(clippy::cast_possible_truncation, reason = "some bits of a word are taken")]
-
 use crate::digest::Digest;
 use crate::window::Tag;
 use std::collections::HashMap;
@@ -20,12 +18,6 @@ pub(super) struct Name {
 impl Name {
     pub(super) fn of(id: Digest) -> Self {
         Name { tag: Tag::of(id.mark).as_mark(), place: id.place }
-    }
-
-    /// Returns bits that are uniform.
-    #[inline(always)]
-    pub(super) fn bits(self) -> usize {
-        self.place as usize
     }
 
     /// Returns a digest with this name.

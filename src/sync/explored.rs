@@ -51,19 +51,19 @@ pub(crate) struct Machine {
 /// A run of an operation with the values that its accesses observed.
 #[derive(Default)]
 pub(crate) struct Replay {
-    /// What it observes: what it is run with, and what loads observed after that.
+    /// The values that it observes: those that it is run with, and what loads observed after that.
     pub(crate) observed: Vec<u64>,
     at: usize,
-    /// What loads observe after that: the words as they are. So one run, which is much to leave,
+    /// The values of loads after that: the words as they are. So one run, which is much to leave,
     /// tells of all loads that follow, if nobody comes between.
     ahead: Vec<u64>,
-    /// Where it has been after what it was run with, each before an access.
+    /// The places where it has been after what it was run with, each before an access.
     pub(crate) stops: Vec<(Memory, usize, Access)>,
-    /// Where it is.
+    /// The place where it is.
     pub(crate) memory: Memory,
 }
 
-/// Where an operation is after an access.
+/// The place of an operation after an access.
 #[derive(Clone, Default)]
 pub(crate) struct Memory {
     /// The part of its observations that it may remember: two histories with one memory have one

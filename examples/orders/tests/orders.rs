@@ -1,6 +1,6 @@
 //! Kills all sides at random, and proves with the tables that each order was billed once and none
-//! is missing. `HAPAX_ORDERS_TIMES=n` has n times as many orders and kills, `HAPAX_LONG=1` a hundred
-//! times (scripts/campaign-orders).
+//! is missing. `HAPAX_ORDERS_TIMES=n` has n times as many orders and kills, `HAPAX_LONG=1` a
+//! hundred times (scripts/campaign-orders).
 
 use hapax_orders::world::{KINDS, World};
 use testkit::random;
