@@ -129,14 +129,15 @@ impl Kernel {
     }
 }
 
-/// A check that is compiled as a whole for the way of looking that its engine has chosen.
+/// A check that is compiled as a whole for the way of looking that its engine has chosen. Its
+/// function may run where the processor has that way: `Kernel::compiled`, which has the proof, is
+/// all that makes one.
 pub(crate) struct Compiled<C, A>(unsafe fn(&C, &Asked) -> A);
 
 impl<C, A> Compiled<C, A> {
     #[inline(always)]
     pub(crate) fn check(&self, checks: &C, asked: &Asked) -> A {
-        // SAFETY: `Kernel::compiled` has made it, so there is a proof that the processor has what
-        // the function is compiled for.
+        // SAFETY: `Kernel::compiled` has made it, so the processor has what it is compiled for.
         unsafe { (self.0)(checks, asked) }
     }
 }
