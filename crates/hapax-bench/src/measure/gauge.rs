@@ -36,16 +36,21 @@ impl Machine {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let release = read("/proc/sys/kernel/osrelease");
         Machine {
-            processor: processor(&read("/proc/cpuinfo")).unwrap_or(std::env::consts::ARCH).to_string(),
+            processor: processor(&read("/proc/cpuinfo")).unwrap_or_else(|| std::env::consts::ARCH.to_string()),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             system: system(release.trim(), &read("/sys/kernel/mm/transparent_hugepage/enabled")),
         }
     }
 }
 
-fn processor(cpuinfo: &str) -> Option<&str> {
-    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
-    line.split_once(':').map(|(_, value)| value.trim())
+/// Returns the model, and whether it has the vectors that make most of a difference.
+fn processor(cpuinfo: &str) -> Option<String> {
+    let value = |name: &str| {
+        let line = cpuinfo.lines().find(|line| line.starts_with(name))?;
+        line.split_once(':').map(|(_, value)| value.trim())
+    };
+    let has_vectors = value("flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "avx512f"));
+    value("model name").map(|model| format!("{model}{}", if has_vectors { " with AVX-512" } else { "" }))
 }
 
 /// Returns the operating system, and whether huge pages are available: programs that get them are
@@ -75,10 +80,9 @@ mod tests {
 
     #[test]
     fn a_machine_tells_what_it_is() {
-        assert_eq!(
-            processor("processor\t: 0\nmodel name\t: A fine one: 2 GHz\nmodel name\t: B\n"),
-            Some("A fine one: 2 GHz")
-        );
+        let cpuinfo = "processor\t: 0\nmodel name\t: A fine one: 2 GHz\nflags\t\t: avx2 avx512f\nmodel name\t: B\n";
+        assert_eq!(processor(cpuinfo).as_deref(), Some("A fine one: 2 GHz with AVX-512"));
+        assert_eq!(processor(&cpuinfo.replace("512f", "512")).as_deref(), Some("A fine one: 2 GHz"));
         assert_eq!(processor("Processor: none\n"), None);
         assert!(system("6.1", "always [madvise] never").ends_with(", huge pages: madvise"));
         assert!(!system("", "").contains("huge"));
