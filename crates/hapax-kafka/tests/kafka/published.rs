@@ -61,7 +61,7 @@ async fn each_is_stored_with_its_id_key_and_headers() {
 async fn what_a_broker_refuses_for_now_is_tried_again_and_for_good_is_given_up() {
     let cluster = cluster(&[("orders", 0)]);
     let mut settings = settings(&cluster);
-    settings.set("message.timeout.ms", "2000");
+    settings.set("message.timeout.ms", "120000");
     let publisher = KafkaPublisher::new(&settings).unwrap();
     for (refusal, expected) in [
         (RDKafkaRespErr::RD_KAFKA_RESP_ERR_POLICY_VIOLATION, false),
