@@ -26,7 +26,6 @@ struct Config {
 /// An engine, and what a set that remembers everything for a window would know.
 struct World {
     config: Config,
-    directory: Directory,
     clock: ManualClock,
     dedup: Option<Dedup>,
     /// The time since when each id is known.
@@ -40,6 +39,8 @@ struct World {
     /// The number of evictions that earlier engines have counted.
     counted: u64,
     random: Random,
+    /// Removed after the engine has written what it leaves.
+    directory: Directory,
 }
 
 impl World {
@@ -50,7 +51,6 @@ impl World {
         let known = HashMap::new();
         let mut world = World {
             config,
-            directory,
             clock,
             dedup: None,
             known,
@@ -60,6 +60,7 @@ impl World {
             early: 0,
             counted: 0,
             random,
+            directory,
         };
         world.open();
         world

@@ -53,6 +53,8 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+        let is_gone = !self.0.exists();
+        assert!(is_gone || std::thread::panicking(), "{}: an engine still writes to it", self.0.display());
     }
 }
 

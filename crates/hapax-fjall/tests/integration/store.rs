@@ -19,15 +19,16 @@ pub async fn open(path: &Path, clock: &ManualClock) -> FjallStore {
 
 /// A store that is closed and opened again whenever no other task has it.
 struct Reopening {
-    directory: Directory,
     clock: ManualClock,
     bucket: Duration,
     store: Mutex<Option<Arc<FjallStore>>>,
+    /// Removed after the store is closed.
+    directory: Directory,
 }
 
 impl Reopening {
     fn new(bucket: Duration) -> Self {
-        Reopening { directory: Directory::new("fjall"), clock: clock_at(0), bucket, store: Mutex::default() }
+        Reopening { clock: clock_at(0), bucket, store: Mutex::default(), directory: Directory::new("fjall") }
     }
 }
 
