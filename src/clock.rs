@@ -285,7 +285,7 @@ impl Clock for ManualClock {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
 

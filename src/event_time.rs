@@ -135,7 +135,7 @@ impl Default for EventTime {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::Error;

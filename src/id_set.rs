@@ -123,7 +123,7 @@ impl IdSet {
 /// A word of eight bytes that are 1.
 pub(crate) const BYTES: u64 = 0x0101_0101_0101_0101;
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

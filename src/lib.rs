@@ -152,7 +152,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
-#![cfg_attr(modelled, allow(unused, reason = "models are of parts of the engine"))]
+#![cfg_attr(any(modelled, alone), allow(unused, reason = "some tests are of parts of the engine"))]
 
 #[cfg(target_family = "wasm")]
 compile_error!("hapax needs threads, a monotonic clock and the system's random numbers, which targets of wasm lack");
@@ -219,7 +219,7 @@ pub mod fuzzing {
     }
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod mutants;
 #[cfg(all(test, not(modelled)))]
 mod simulation;

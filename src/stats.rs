@@ -264,7 +264,7 @@ impl Drop for Owned {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
 

@@ -251,7 +251,7 @@ impl fmt::Debug for Verdict {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
 

@@ -71,7 +71,7 @@ pub(crate) fn go_on(
     (start.max(latest), step)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -113,7 +113,7 @@ fn bits<const B: u32>(random: u64) -> u64 {
     word
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::digest::Digester;

@@ -159,7 +159,7 @@ fn full_words(bits: u32) -> Vec<f64> {
     full
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
 

@@ -14,12 +14,12 @@ pub(crate) mod carry;
 mod damage;
 pub(crate) mod encoding;
 pub(crate) mod files;
-#[cfg(any(fuzzing, all(test, not(modelled))))]
+#[cfg(any(fuzzing, all(test, not(any(modelled, alone)))))]
 pub(crate) mod fuzzing;
 mod options;
 mod recover;
 mod stats;
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 pub(crate) mod tests;
 pub(crate) mod write;
 

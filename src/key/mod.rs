@@ -156,7 +156,7 @@ impl AsRef<[u8]> for Key {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

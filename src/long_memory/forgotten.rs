@@ -95,7 +95,7 @@ impl Forgotten {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use State::{Gone, Leaving, Remembered};

@@ -20,17 +20,17 @@ mod stats;
 mod tier;
 mod worker;
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod directories;
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod events;
 #[cfg(all(test, not(modelled)))]
 mod explored;
-#[cfg(test)]
-mod model;
 #[cfg(all(test, not(modelled)))]
+mod model;
+#[cfg(all(test, not(any(modelled, alone))))]
 mod planned;
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests;
 
 pub use options::LongMemory;

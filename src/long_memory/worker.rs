@@ -107,7 +107,7 @@ impl Told {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::super::tests::{WINDOW, World};
     use super::*;

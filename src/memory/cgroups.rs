@@ -155,5 +155,5 @@ fn unescaped(field: &str) -> String {
     path
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests;

@@ -176,7 +176,7 @@ fn refuse_too_much(bytes: usize) -> io::Result<()> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::memory::{LINE_BYTES, Line};

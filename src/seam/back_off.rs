@@ -35,7 +35,7 @@ pub fn jittered(longest: Duration, random: u64) -> Duration {
     longest - Duration::new((less_nanos / 1_000_000_000) as u64, (less_nanos % 1_000_000_000) as u32)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::seam::random;

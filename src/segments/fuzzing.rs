@@ -124,7 +124,7 @@ fn damaged(bytes: &[u8]) -> bool {
     true
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(test)]
 mod tests {
     use crate::random::Random;
     use testkit::corpus::replay;

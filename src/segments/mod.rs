@@ -22,9 +22,9 @@ mod plan;
 mod read;
 mod write;
 
-#[cfg(any(fuzzing, test))]
+#[cfg(any(fuzzing, all(test, not(any(modelled, alone)))))]
 pub(crate) mod fuzzing;
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 pub(crate) mod tests;
 
 pub use encoding::filter::BITS_PER_ID;

@@ -185,7 +185,7 @@ fn disk_bytes(records: u64) -> u64 {
     memory_bytes(records).saturating_add(pages.saturating_mul(PAGE_BYTES as u64))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::random::Random;

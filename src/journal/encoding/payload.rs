@@ -287,7 +287,7 @@ impl Payload {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
 

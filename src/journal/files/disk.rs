@@ -281,7 +281,7 @@ pub(crate) fn private(file_mode: u32) -> OpenOptions {
     options
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
 

@@ -123,7 +123,7 @@ pub(in crate::journal) fn has_one_name(metadata: &fs::Metadata) -> io::Result<()
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
 

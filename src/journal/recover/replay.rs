@@ -83,7 +83,7 @@ impl Replay {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::clock::Stamp;

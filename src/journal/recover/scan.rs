@@ -139,7 +139,7 @@ fn scan_counting(
     Ok(size)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::journal::encoding::payload::Payload;

@@ -82,7 +82,7 @@ impl Held {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::clock::Stamp;

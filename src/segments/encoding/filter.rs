@@ -157,7 +157,7 @@ impl Filter {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::digest::Digest;

@@ -78,7 +78,7 @@ impl Index {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::digest::Digest;

@@ -202,7 +202,7 @@ impl<'b> Page<'b> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::random::Random;

@@ -4,5 +4,5 @@ mod damaged;
 mod faults;
 mod model;
 pub(crate) mod remote;
-#[cfg(not(modelled))]
+#[cfg(not(alone))]
 mod system_disk;

@@ -219,7 +219,7 @@ fn sort<'o>(events: Cow<'_, [u128]>, ordered: &'o mut Vec<u128>) -> &'o [u128] {
     ordered
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::random::Random;

@@ -238,7 +238,7 @@ impl Search {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};

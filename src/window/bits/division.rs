@@ -160,7 +160,7 @@ impl Ticks {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::super::tick::WINDOW_TICKS_MAX;
     use super::*;

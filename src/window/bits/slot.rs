@@ -293,7 +293,7 @@ impl Slot {
 
 const VERSION_FIELD: u64 = (1 << VERSION_BITS) - 1;
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::super::tick::{Limits, Tick};
     use super::*;

@@ -210,7 +210,7 @@ impl SinceSweep {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::super::division::Ticks;
     use super::*;

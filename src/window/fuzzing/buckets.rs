@@ -260,13 +260,17 @@ fn clear(window: &Window, at: Timestamp) {
     assert!(buckets.flat_map(|bucket| content(window, bucket)).all(Slot::is_vacant));
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     #[test]
     fn the_corpus_of_the_fuzz_target_line() {
-        let mut runs = 0;
-        let files = testkit::corpus::replay("line", |bytes| runs += usize::from(super::fuzz(bytes).is_some()));
-        println!("{files} files, {runs} runs");
-        assert!(files == 0 || runs > 0, "a corpus without a run has been outgrown by the format");
+        // (Without `testkit`, so that emulated processors run it, too.)
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/line"));
+        let files = folder.expect("a corpus").map(|file| file.expect("it can be listed").path());
+        let is_run = |file: &std::path::PathBuf| {
+            println!("replaying {}", file.display());
+            super::fuzz(&std::fs::read(file).expect("it can be read")).is_some()
+        };
+        assert!(files.filter(is_run).count() > 0, "a corpus without a run has been outgrown by the format");
     }
 }

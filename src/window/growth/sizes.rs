@@ -97,7 +97,7 @@ impl Sizes {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -99,7 +99,7 @@ impl Survey {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::window::growth::sizes::buckets_for;

@@ -135,7 +135,7 @@ impl View {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use crate::window::bits::slot::{SLOTS, Tag, VERSION_BITS};

@@ -93,7 +93,7 @@ impl Roster {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -317,5 +317,5 @@ impl<V: Vectors> BucketMemory for VectorMemory<'_, V> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(modelled)))]
 mod tests;
