@@ -13,7 +13,7 @@ use std::time::Duration;
 use testkit::directory::Directory;
 use testkit::random::Random;
 
-const RESPONSES: usize = 1_000;
+const RESPONSES: usize = 500;
 /// The headers of a response, as an API has them.
 const HEADERS: [(&str, &str); 5] = [
     ("content-type", "application/json"),

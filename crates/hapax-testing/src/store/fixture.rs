@@ -49,7 +49,7 @@ pub trait Fixture: Sync {
     }
 
     /// Returns true if each id takes a request of its own, to a server that answers one after the
-    /// other: then large batches overlap in one round rather than in ten. Default: false.
+    /// other: then batches of 64 overlap once, rather than ten times of 256. Default: false.
     fn is_slow(&self) -> bool {
         false
     }
