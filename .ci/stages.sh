@@ -50,13 +50,16 @@ format() {
 # For whoever waits for no tests. Elsewhere `all_tests` has them.
 lints() { env "${with_rocksdb[@]}" cargo clippy --workspace --all-features --all-targets --profile test -- -D warnings; }
 
-# And the lints of what tests don't build, the benchmarks.
-each_feature_alone() {
-    env "${with_rocksdb[@]}" scripts/features
-    cd target/features # where packages of others were checked just now
-    CARGO_TARGET_DIR=$OLDPWD/target env "${with_rocksdb[@]}" \
-        cargo clippy --profile test --no-deps -p hapax-bench -p others --all-features --benches -- -D warnings
+# What others have written, as all of the workspace needs it: built once, for the tests, and for the
+# lints, which begin with it.
+others() {
+    export CARGO_TARGET_DIR=$PWD/target
+    scripts/features copy
+    cd target/features
+    env "${with_rocksdb[@]}" cargo build --profile test -p others
 }
+
+each_feature_alone() { env "${with_rocksdb[@]}" scripts/features; }
 
 dependencies() {
     local tree
@@ -66,12 +69,13 @@ dependencies() {
     scripts/deny
 }
 
-# In the copy, where packages of others have the features that the lints have checked them with.
+# And the lints of what tests don't build, the benchmarks. In the copy, where packages of others are
+# as the tests need them.
 documentation() {
-    export CARGO_TARGET_DIR=$PWD/target
+    export CARGO_TARGET_DIR=$PWD/target RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/documented
     scripts/features copy
     cd target/features
-    env "${with_rocksdb[@]}" RUSTDOCFLAGS='-D warnings' cargo doc --profile test --workspace --lib --no-deps --all-features \
+    env "${with_rocksdb[@]}" cargo build --profile test --workspace --lib --bench '*' --all-features \
         --exclude testkit --exclude hapax-brokers --exclude hapax-orders --exclude hapax-patterns
 }
 
@@ -166,7 +170,7 @@ oldest_rust() {
 python() {
     local at=$PWD/target/python features='--no-default-features --features abi3'
     export CARGO_TARGET_DIR=$at PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
-    if ! { python3 -m venv "$at/building" && "$at/building/bin/pip" install -q 'maturin>=1.9,<2'; } 2>/dev/null; then
+    if ! { python3 -m venv "$at/building" && "$at/building/bin/pip" install -q 'maturin>=1.9,<2' uv; } 2>/dev/null; then
         skip 'the wheel of Python: there is no python3 with venv, or no PyPI to install maturin from'
         return
     fi
@@ -176,8 +180,8 @@ python() {
     PYO3_CONFIG_FILE=$(echo "$at"/maturin/pyo3-config-*.txt) PYO3_BUILD_EXTENSION_MODULE=1 \
         PYO3_PYTHON=$at/building/bin/python cargo build -q --locked $features \
         --manifest-path bindings/python/Cargo.toml --example rust_side
-    python3 -m venv --clear "$at/installed"
-    "$at/installed/bin/pip" install -q --no-compile "$at"/wheels/*.whl pytest hypothesis \
+    "$at/building/bin/uv" venv -q --clear --python "$at/building/bin/python" "$at/installed"
+    "$at/building/bin/uv" pip install -q --python "$at/installed/bin/python" "$at"/wheels/*.whl pytest hypothesis \
         numpy pandas polars pyarrow duckdb celery
     cargo fmt --check --manifest-path bindings/python/Cargo.toml
     cd bindings/python
