@@ -221,7 +221,7 @@ pub mod fuzzing {
 
 #[cfg(all(test, not(any(modelled, alone))))]
 mod mutants;
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod simulation;
 
 pub use adapters::DedupIterator;

@@ -19,7 +19,7 @@ pub(crate) mod fuzzing;
 mod options;
 mod recover;
 mod stats;
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 pub(crate) mod tests;
 pub(crate) mod write;
 

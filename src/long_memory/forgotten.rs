@@ -95,7 +95,7 @@ impl Forgotten {
     }
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::*;
     use State::{Gone, Leaving, Remembered};

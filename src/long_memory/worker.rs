@@ -107,7 +107,7 @@ impl Told {
     }
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::super::tests::{WINDOW, World};
     use super::*;

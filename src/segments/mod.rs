@@ -24,7 +24,7 @@ mod write;
 
 #[cfg(any(fuzzing, all(test, not(any(modelled, alone)))))]
 pub(crate) mod fuzzing;
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 pub(crate) mod tests;
 
 pub use encoding::filter::BITS_PER_ID;

@@ -185,7 +185,7 @@ fn disk_bytes(records: u64) -> u64 {
     memory_bytes(records).saturating_add(pages.saturating_mul(PAGE_BYTES as u64))
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::*;
     use crate::random::Random;

@@ -98,7 +98,7 @@ impl Writer {
     }
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::*;
     use crate::journal::JournalOptions;

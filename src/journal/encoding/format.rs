@@ -295,7 +295,7 @@ fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     *bytes[at..at + N].first_chunk().unwrap_or(&[0; N])
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::*;
 

@@ -28,7 +28,7 @@ impl Gap {
     }
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::*;
 

@@ -61,7 +61,7 @@ pub(crate) fn too_large(what: &'static str, got: usize, max: usize) -> Result<()
     if got <= max { Ok(()) } else { Err(JournalError::TooLarge { what, got: got as u64, max: max as u64 }) }
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::*;
 

@@ -281,7 +281,7 @@ pub(crate) fn private(file_mode: u32) -> OpenOptions {
     options
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::*;
 

@@ -63,7 +63,7 @@ fn read_without_waiting(_: &File, _: u64, _: &mut [u8]) -> io::Result<Option<usi
     Ok(None)
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::*;
     use std::io::Write;

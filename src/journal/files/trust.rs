@@ -123,7 +123,7 @@ pub(in crate::journal) fn has_one_name(metadata: &fs::Metadata) -> io::Result<()
     Ok(())
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::*;
 

@@ -139,7 +139,7 @@ fn scan_counting(
     Ok(size)
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::*;
     use crate::journal::encoding::payload::Payload;

@@ -105,7 +105,7 @@ impl Shared {
     }
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use crate::history::history;
     use crate::journal::JournalOptions;

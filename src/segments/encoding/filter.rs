@@ -157,7 +157,7 @@ impl Filter {
     }
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::*;
     use crate::digest::Digest;

@@ -78,7 +78,7 @@ impl Index {
     }
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::*;
     use crate::digest::Digest;

@@ -99,7 +99,7 @@ fn rounded_up(nanos: u64, shift: u32) -> u64 {
     (nanos >> shift) + u64::from(nanos & ((1 << shift) - 1) != 0)
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::*;
     use crate::random::Random;

@@ -202,7 +202,7 @@ impl<'b> Page<'b> {
     }
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::*;
     use crate::random::Random;

@@ -4,5 +4,4 @@ mod damaged;
 mod faults;
 mod model;
 pub(crate) mod remote;
-#[cfg(not(alone))]
 mod system_disk;

@@ -219,7 +219,7 @@ fn sort<'o>(events: Cow<'_, [u128]>, ordered: &'o mut Vec<u128>) -> &'o [u128] {
     ordered
 }
 
-#[cfg(all(test, not(modelled)))]
+#[cfg(all(test, not(any(modelled, alone))))]
 mod tests {
     use super::*;
     use crate::random::Random;
