@@ -132,7 +132,7 @@ explorer() { HAPAX_EXPLORE_SEED=1 HAPAX_EXPLORE_SCENARIOS=100 model explore expl
 # with is not called, and takes as long to compile as loom.)
 loom() {
     local logging=(regex-automata regex-syntax tracing-subscriber)
-    model loom $(printf -- '--config profile.release.package.%s.opt-level=0 ' "${logging[@]}") models
+    model loom $(printf -- '--config profile.release.package.%s.opt-level=0 ' "${logging[@]}")
 }
 
 fuzz_targets() {
@@ -214,7 +214,7 @@ long_tests() { HAPAX_LONG=1 CARGO_PROFILE_TEST_OPT_LEVEL=1 CARGO_TARGET_DIR=targ
 long_models() {
     cargo test -p hapax --release --lib long_memory::explored -- --ignored
     HAPAX_LONG=1 model explore explore
-    HAPAX_LONG=1 model loom models
+    HAPAX_LONG=1 loom
 }
 # What others have written has no more features than each crate asks for by itself.
 long_features() { CARGO_TARGET_DIR=target/alone scripts/features alone; }
