@@ -185,8 +185,8 @@ python() {
         PYO3_PYTHON=$at/building/bin/python cargo build -q --locked $features \
         --manifest-path bindings/python/Cargo.toml --example rust_side
     "$at/building/bin/uv" venv -q --clear --python "$at/building/bin/python" "$at/installed"
-    "$at/building/bin/uv" pip install -q --python "$at/installed/bin/python" "$at"/wheels/*.whl pytest hypothesis \
-        numpy pandas polars pyarrow duckdb celery
+    "$at/building/bin/uv" pip install -q --python "$at/installed/bin/python" "$at"/wheels/*.whl \
+        pip pytest hypothesis numpy pandas polars pyarrow duckdb celery
     cargo fmt --check --manifest-path bindings/python/Cargo.toml
     cd bindings/python
     "$at/installed/bin/python" -m pytest
