@@ -72,10 +72,10 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// # Guarantees
 ///
-/// Nothing is left on a program's connection: settings are a transaction's own, and no statement has
-/// a name. Connections that options make keep a prepared statement, unless a pooler is in between.
-/// A connection on which something failed, or was not answered in time, is closed and not given
-/// back to its pool.
+/// Nothing is left on a program's connection: settings are a transaction's own, and no statement
+/// has a name. Connections that options make keep a prepared statement, unless a pooler is in
+/// between. A connection on which something failed, or was not answered in time, is closed and not
+/// given back to its pool.
 ///
 /// A pooler of transactions may be in between, as pgbouncer with `pool_mode = transaction`. It is
 /// detected with the first connection, or declared with [`pooled`](Self::pooled). Behind one, and

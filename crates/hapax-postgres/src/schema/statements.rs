@@ -55,9 +55,9 @@ fn literal(text: &str) -> String {
     format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
-/// Cancels what a transaction runs: `$1` its process, `$2` when it began, in microseconds since 1970.
-/// A process's number comes back, after a failover at once, and another transaction is not to be
-/// met.
+/// Cancels what a transaction runs: `$1` its process, `$2` when it began, in microseconds since
+/// 1970. A process's number comes back, after a failover at once, and another transaction is not to
+/// be met.
 pub(crate) fn cancel() -> String {
     format!(
         "SELECT pg_catalog.pg_cancel_backend(pid) FROM pg_catalog.pg_stat_activity \
