@@ -72,9 +72,10 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// # Guarantees
 ///
-/// Nothing is left on a connection: settings are a transaction's own, and no statement has a name.
-/// A connection on which something failed, or was not answered in time, is closed and not given
-/// back to its pool.
+/// Nothing is left on a program's connection: settings are a transaction's own, and no statement
+/// has a name. Connections that options make keep a prepared statement, unless a pooler is in
+/// between. A connection on which something failed, or was not answered in time, is closed and not
+/// given back to its pool.
 ///
 /// A pooler of transactions may be in between, as pgbouncer with `pool_mode = transaction`. It is
 /// detected with the first connection, or declared with [`pooled`](Self::pooled). Behind one, and
@@ -252,6 +253,20 @@ impl Database {
             }
             Source::None(error) => Err(error.clone()),
         }
+    }
+
+    /// Returns true if connections may keep prepared statements: they are ours alone, and the
+    /// server's.
+    pub(super) fn keeps_statements(&self) -> bool {
+        matches!(self.source, Source::Own(_)) && !self.pooled.get()
+    }
+
+    /// Records an error of a statement that a connection keeps: it may be due to a pooler.
+    pub(super) fn refused(&self, doing: &str, error: tokio_postgres::Error) -> StoreError {
+        if error.code().is_some_and(connecting::is_anothers_session) {
+            self.pooled.found();
+        }
+        failed(doing, error)
     }
 
     /// Takes a connection of sqlx.

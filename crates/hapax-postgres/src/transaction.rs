@@ -156,12 +156,33 @@ pub(super) mod tokio_driver {
     use super::asking::{Ask, Call};
     use super::*;
     use crate::errors::failed;
-    use tokio_postgres::{Error, GenericClient};
+    use tokio_postgres::{Error, GenericClient, Statement};
 
     /// Asks any client that can run a statement.
     pub(crate) async fn rows(client: &impl GenericClient, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         let values: Vec<_> = values.iter().map(Value::typed).collect();
         Ok(client.query_typed(sql, &values).await?.into_iter().map(Row::Tokio).collect())
+    }
+
+    /// Prepares a statement that a connection of a pool keeps: to parse and plan one anew takes as
+    /// long as to run it.
+    pub(crate) async fn kept(
+        client: &deadpool_postgres::Client,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Statement, Error> {
+        let types: Vec<Type> = values.iter().map(|value| value.typed().1).collect();
+        client.prepare_typed_cached(sql, &types).await
+    }
+
+    /// Asks by a statement that the connection keeps.
+    pub(crate) async fn rows_by(
+        client: &impl GenericClient,
+        kept: &Statement,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, Error> {
+        let values: Vec<_> = values.iter().map(|value| value.typed().0).collect();
+        Ok(client.query(kept, &values).await?.into_iter().map(Row::Tokio).collect())
     }
 
     impl Ask for tokio_postgres::Transaction<'_> {

@@ -16,8 +16,11 @@ use super::database::Database;
 use super::errors::misconfigured;
 use super::message::{validate_name, validate_text};
 use crate::claims::retry::Retry;
+#[cfg(feature = "sqlx")]
+use crate::database::sqlx_pool;
 use crate::polling::outage::Outage;
 use crate::schema::tables::{Queue, Tables};
+use crate::store::connecting::Held;
 use crate::store::options::within;
 use crate::telemetry::meters::{Counts, Meters, QueueStats};
 use case::Session;
@@ -30,7 +33,6 @@ use kept_records::Keep;
 use running::Dispatcher;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_session::TokioSession;
 use waiting::Waiting;
 use work::Work;
 
@@ -243,7 +245,7 @@ impl Worker {
     /// [`Misconfigured`](hapax_store::ErrorKind::Misconfigured) with a pool of sqlx, and with a
     /// pool of one connection.
     pub async fn run<H: Handler>(&self, handler: Arc<H>, stop: impl Future<Output = ()>) -> Result<(), StoreError> {
-        self.run_in::<_, TokioSession>(Arc::new(Each(handler)), EACH, stop).await
+        self.run_in::<_, Held>(Arc::new(Each(handler)), EACH, stop).await
     }
 
     /// Handles messages with a pool of sqlx: see [`run`](Self::run).
@@ -258,7 +260,7 @@ impl Worker {
         handler: Arc<H>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), StoreError> {
-        self.run_in::<_, sqlx_session::SqlxSession>(Arc::new(Each(handler)), EACH, stop).await
+        self.run_in::<_, sqlx_pool::Held>(Arc::new(Each(handler)), EACH, stop).await
     }
 
     /// Handles messages as [`run`](Self::run) does, several at a time: for effects that are one
@@ -314,7 +316,7 @@ impl Worker {
         handler: Arc<H>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), StoreError> {
-        self.run_in::<_, TokioSession>(handler, self.batch, stop).await
+        self.run_in::<_, Held>(handler, self.batch, stop).await
     }
 
     /// Handles batches of messages with a pool of sqlx: see [`run_batches`](Self::run_batches).
@@ -328,7 +330,7 @@ impl Worker {
         handler: Arc<H>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), StoreError> {
-        self.run_in::<_, sqlx_session::SqlxSession>(handler, self.batch, stop).await
+        self.run_in::<_, sqlx_pool::Held>(handler, self.batch, stop).await
     }
 
     /// Claims as much as can be begun at once, handles it, and settles it. Returns how many
@@ -339,7 +341,7 @@ impl Worker {
     ///
     /// Those of the server and the connection; a handler's are kept with its message.
     pub async fn step<H: Handler>(&self, handler: &Arc<H>) -> Result<usize, StoreError> {
-        self.dispatcher(Arc::new(Each(Arc::clone(handler))), EACH)?.step::<TokioSession>().await
+        self.dispatcher(Arc::new(Each(Arc::clone(handler))), EACH)?.step::<Held>().await
     }
 
     /// Does one [`step`](Self::step) with a pool of sqlx.
@@ -349,7 +351,7 @@ impl Worker {
     /// Those of [`step`](Self::step).
     #[cfg(feature = "sqlx")]
     pub async fn step_sqlx<H: SqlxHandler>(&self, handler: &Arc<H>) -> Result<usize, StoreError> {
-        self.dispatcher(Arc::new(Each(Arc::clone(handler))), EACH)?.step::<sqlx_session::SqlxSession>().await
+        self.dispatcher(Arc::new(Each(Arc::clone(handler))), EACH)?.step::<sqlx_pool::Held>().await
     }
 
     async fn run_in<H: Send + Sync + 'static, S: Session<H>>(

@@ -298,8 +298,8 @@ pub async fn requeue_handled(client: &impl Client, tables: &Tables, finished: Fi
 }
 
 /// Keeps a handler's result with its message, in the handler's transaction: [`Handled::result`]
-/// says it, if the worker [keeps](crate::Worker::keep) a record of the message. Returns false if
-/// the message is not there, for example since this is called outside of a handler.
+/// says it. Returns false if the worker [keeps](crate::Worker::keep) no record of the message, or
+/// if this is called outside of a handler.
 ///
 /// ```no_run
 /// use hapax_postgres::{BoxError, Handler, Message, Tables, inbox};

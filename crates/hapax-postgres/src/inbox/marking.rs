@@ -160,19 +160,15 @@ pub async fn mark(
     mark.validate()?;
     let id = StoredId::new(mark.id);
     let mut values = vec![Value::Text(consumer), Value::Bytes(id.as_bytes())];
-    let function = match (mark.is_bare(), mark.keep_for) {
-        (true, None) => "once",
-        (true, _) => {
-            values.extend([Value::OptionalBytes(None), Value::OptionalReal(mark.keep())]);
-            "once_kept"
-        }
-        (false, _) => {
-            values.push(Value::Bytes(mark.id));
-            values.extend(mark.texts().map(|(_, text)| Value::OptionalText(text)));
-            values.push(Value::OptionalReal(mark.keep()));
-            "mark_kept"
-        }
+    let function = if mark.is_bare() {
+        values.push(Value::OptionalBytes(None));
+        "once_kept"
+    } else {
+        values.push(Value::Bytes(mark.id));
+        values.extend(mark.texts().map(|(_, text)| Value::OptionalText(text)));
+        "mark_kept"
     };
+    values.push(Value::OptionalReal(mark.keep()));
     let rows = tx.ask("mark an id", &statements::ask(tables, function, values.len()), &values).await?;
     let seen = seen(&rows)?;
     meters::marked(consumer, &[seen]);

@@ -36,9 +36,18 @@ pub(crate) fn finish(
 ) -> String {
     let processor = processor.map_or_else(|| "NULL".into(), literal);
     let record = record.map_or_else(|| "NULL".into(), |is_whole| is_whole.to_string());
-    let function = tables.table("inbox_finish");
-    let positions = positions.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
-    format!("SELECT {function}('{{{positions}}}'::pg_catalog.int8[], {more}, {processor}::pg_catalog.text, {record})")
+    let (function, positions) = (tables.table("inbox_finish"), array(positions));
+    format!("SELECT {function}({positions}, {more}, {processor}::pg_catalog.text, {record})")
+}
+
+/// Puts messages back that are removed already, in a statement as that of [`finish`].
+pub(crate) fn put_back(tables: &Tables, positions: &[i64]) -> String {
+    format!("SELECT {}({})", tables.table("inbox_put_back"), array(positions))
+}
+
+fn array(numbers: &[i64]) -> String {
+    let numbers = numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+    format!("'{{{numbers}}}'::pg_catalog.int8[]")
 }
 
 /// Returns a text as a literal, whatever `standard_conforming_strings` is.
@@ -46,13 +55,15 @@ fn literal(text: &str) -> String {
     format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
-/// Cancels what a transaction runs: `$1` its process, `$2` when it began. A process's number comes
-/// back, after a failover at once, and another transaction is not to be met.
+/// Cancels what a transaction runs: `$1` its process, `$2` when it began, in microseconds since
+/// 1970. A process's number comes back, after a failover at once, and another transaction is not to
+/// be met.
 pub(crate) fn cancel() -> String {
     format!(
         "SELECT pg_catalog.pg_cancel_backend(pid) FROM pg_catalog.pg_stat_activity \
          WHERE pid {EQ} $1::pg_catalog.int8::pg_catalog.int4 \
-         AND pg_catalog.date_part('epoch', xact_start)::pg_catalog.text {EQ} $2"
+         AND (pg_catalog.date_part('epoch', xact_start) OPERATOR(pg_catalog.*) 1000000::pg_catalog.float8)\
+         ::pg_catalog.int8 {EQ} $2"
     )
 }
 

@@ -41,7 +41,7 @@ impl Pooled {
 
 /// Returns true for an error that only arises where the server does not know a prepared statement
 /// of this session, or knows another one by its name.
-pub(super) fn is_anothers_session(state: &SqlState) -> bool {
+pub(crate) fn is_anothers_session(state: &SqlState) -> bool {
     matches!(*state, SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT)
 }
 

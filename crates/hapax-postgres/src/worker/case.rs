@@ -8,18 +8,20 @@ use super::work::Work;
 use crate::claims::attempt::{self, Cause, Failed};
 use crate::claims::queue::{Claimed, micros};
 use crate::database::{Database, NET};
+use crate::errors::corrupt;
 use crate::schema::statements;
-use crate::transaction::{Row, Value};
+use crate::transaction::{Row, Value, answer};
 use crate::{BoxError, Message};
 use hapax_message::Answers;
 use hapax_store::StoreError;
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// The name of a transaction that runs: the server's process, and when the transaction began.
+/// The name of a transaction that runs: the server's process, and when the transaction began, in
+/// microseconds since 1970.
 pub(super) struct Running {
-    pub pid: i32,
-    pub began: String,
+    pub pid: i64,
+    pub began: i64,
 }
 
 /// A connection for transactions of handlers of this kind. Dropping it closes it.
@@ -29,9 +31,6 @@ pub(super) trait Session<H>: Send + Sized + 'static {
     /// Begins an attempt, and handles the messages in a transaction of their own. The locks on the
     /// messages show whether the attempt was begun: a message has the number of this attempt then.
     fn handle(&mut self, case: &Case<'_, H>) -> impl Future<Output = Ended> + Send;
-
-    /// Returns the transaction in which a handler was interrupted.
-    fn interrupted(&self) -> Option<&Running>;
 
     /// Rolls back a transaction in which a handler was interrupted.
     fn roll_back(&mut self) -> impl Future<Output = Result<(), StoreError>> + Send;
@@ -46,11 +45,13 @@ pub(super) struct Case<'c, H> {
     pub messages: Vec<&'c Message>,
     /// The statement that counts the attempt, and renews leases, where that has to be.
     pub begin: Option<(String, [Value<'c>; 6])>,
-    /// The statement that locks the messages whose attempts were begun, and returns the process
-    /// that serves the transaction.
+    /// The statement that locks the messages whose attempts were begun, and returns what names the
+    /// transaction.
     pub lock: String,
-    pub held: [Value<'c>; 6],
+    pub held: [Value<'c>; 7],
     positions: &'c [i64],
+    /// True if that removes them, too: nothing is kept of any.
+    removes: bool,
     /// True if the attempt is counted as it begins.
     counts: bool,
     /// The failure with which a message is given up, unless somebody is still at work on it.
@@ -66,8 +67,9 @@ pub(super) enum Ended {
     Lost(Vec<usize>),
     /// Failed, and rolled back.
     Failed(Failed),
-    /// Failed, and the transaction may be open still, or be committed.
-    Broken(Failed),
+    /// Failed, and the transaction may be open still, or be committed. Which it is, if its handler
+    /// was interrupted.
+    Broken(Failed, Option<Running>),
     /// The handler was not called.
     NotBegun(StoreError),
 }
@@ -77,7 +79,7 @@ impl Ended {
     pub(super) fn undone(failed: Failed, rolled_back: Result<(), StoreError>) -> Self {
         match rolled_back {
             Ok(()) => Ended::Failed(failed),
-            Err(_) => Ended::Broken(failed),
+            Err(_) => Ended::Broken(failed, None),
         }
     }
 }
@@ -108,13 +110,17 @@ impl<'c, H> Case<'c, H> {
             Failed::new(Cause::GaveUp, what)
         });
         let net_ms = i64::try_from((work.lease + NET).as_millis()).unwrap_or(i64::MAX);
+        let removes = heads.iter().all(|head| work.keep.of(&head.message).is_none());
+        let attempts = Value::Numbers(&columns.attempts);
+        let held = [name, keys, tokens, positions, attempts, Value::Number(net_ms), Value::Bool(removes)];
         Case {
             work,
             messages: heads.iter().map(|head| &head.message).collect(),
             begin,
-            lock: statements::call(&work.tables, "inbox_hold", 6),
-            held: [name, keys, tokens, positions, Value::Numbers(&columns.attempts), Value::Number(net_ms)],
+            lock: statements::ask(&work.tables, "inbox_hold", held.len()),
+            held,
             positions: &columns.positions,
+            removes,
             counts: lost.is_some(),
             hopeless,
         }
@@ -123,13 +129,17 @@ impl<'c, H> Case<'c, H> {
     /// Reads what the lock has returned: the transaction, or its end, once it is rolled back, if
     /// the handler is not to be called.
     pub(super) fn locked(&self, rows: &[Row]) -> Result<Result<Running, Ended>, StoreError> {
-        let held = rows.iter().map(|row| row.get("held")).collect::<Result<HashSet<i64>, _>>()?;
+        let answer: Vec<i64> = answer(rows)?;
+        let [pid, began, ref held @ ..] = answer[..] else {
+            return Err(corrupt(format!("expected a process and when it began, got {answer:?}")));
+        };
+        let held: HashSet<&i64> = held.iter().collect();
         let places = self.positions.iter().enumerate();
         let lost: Vec<usize> = places.filter(|(_, position)| !held.contains(position)).map(|(at, _)| at).collect();
-        Ok(match (rows.first(), &self.hopeless) {
-            (Some(_), Some(hopeless)) => Err(Ended::Failed(hopeless.clone())),
-            (Some(row), None) if lost.is_empty() => Ok(Running { pid: row.get("pid")?, began: row.get("began")? }),
-            _ => Err(Ended::Lost(lost)),
+        Ok(match &self.hopeless {
+            _ if !lost.is_empty() => Err(Ended::Lost(lost)),
+            Some(hopeless) => Err(Ended::Failed(hopeless.clone())),
+            None => Ok(Running { pid, began }),
         })
     }
 
@@ -144,15 +154,22 @@ impl<'c, H> Case<'c, H> {
     }
 
     /// Returns the statement that removes the messages that are done, and keeps what is to be kept
-    /// of them; none if all have failed.
+    /// of them, or puts back those that are not; none if all have failed. It fails if the handler
+    /// has ignored an error, as a commit would not.
     pub(super) fn remove(&self, failures: &[Option<Failed>]) -> Option<String> {
-        let done = |at: &usize| failures.get(*at).is_some_and(Option::is_none);
-        let done: Vec<usize> = (0..self.messages.len()).filter(done).collect();
-        let positions: Vec<i64> = done.iter().map(|&at| self.positions[at]).collect();
-        let (work, more) = (self.work, u8::from(!self.counts));
-        let record = done.iter().find_map(|&at| work.keep.of(self.messages[at]));
-        let remove = || statements::finish(&work.tables, &positions, more, work.processor.as_deref(), record);
-        (!done.is_empty()).then(remove)
+        let (work, places) = (self.work, 0..failures.len());
+        let (done, failed): (Vec<usize>, Vec<usize>) = places.partition(|&at| failures[at].is_none());
+        let positions = |places: &[usize]| places.iter().map(|&at| self.positions[at]).collect::<Vec<i64>>();
+        Some(match (self.removes, &done[..], &failed[..]) {
+            (_, [], _) => return None,
+            (true, _, []) => "SELECT".into(),
+            (true, _, failed) => statements::put_back(&work.tables, &positions(failed)),
+            (false, done, _) => {
+                let more = u8::from(!self.counts);
+                let record = done.iter().find_map(|&at| work.keep.of(self.messages[at]));
+                statements::finish(&work.tables, &positions(done), more, work.processor.as_deref(), record)
+            }
+        })
     }
 
     /// Waits for the answer to a commit, which may take as long as a handler.

@@ -96,7 +96,7 @@ impl<H: Send + Sync + 'static> Work<H> {
                     }
                     parts.push(part);
                 }
-                Ended::Failed(failed) | Ended::Broken(failed) => {
+                Ended::Failed(failed) | Ended::Broken(failed, _) => {
                     if part.len() > 1 && !matches!(failed.cause, Cause::Later(_)) {
                         parts.push(part.split_off(part.len().div_ceil(2)));
                         parts.push(part);
@@ -141,9 +141,9 @@ impl<H: Send + Sync + 'static> Work<H> {
         let ended = spans::handling(&case.messages, self.processor.as_deref(), handling).await;
         self.meters.took(case.messages.iter().copied(), began.elapsed());
         match &ended {
-            Ended::Broken(_) => self.discard(current).await,
+            Ended::Broken(_, Some(running)) => self.discard(current, running).await,
             // It is closed, since nobody knows what is open on it.
-            Ended::NotBegun(_) => {}
+            Ended::Broken(_, None) | Ended::NotBegun(_) => {}
             _ => *session = Some(current),
         }
         Ok(ended)
@@ -176,9 +176,8 @@ impl<H: Send + Sync + 'static> Work<H> {
     /// Ends a transaction in which a handler was interrupted, so that its messages are locked by
     /// nobody when they are settled, and closes the connection. Statements of the handler that
     /// still run are cancelled first: a server does not notice that nobody waits for them.
-    async fn discard(&self, mut session: impl Session<H>) {
-        let Some(Running { pid, began }) = session.interrupted() else { return };
-        let named = [Value::Number((*pid).into()), Value::Text(began)];
+    async fn discard(&self, mut session: impl Session<H>, &Running { pid, began }: &Running) {
+        let named = [pid, began].map(Value::Number);
         // If the cancellation does not arrive, or does not help, the safety net ends the
         // transaction.
         let _ = self.database.call("cancel a statement", &statements::cancel(), &named).await;

@@ -1,24 +1,20 @@
 //! Transactions of sqlx.
 
-use super::case::{Case, Ended, Running, Session};
+use super::case::{Case, Ended, Session};
 use crate::SqlxBatchHandler;
-use crate::database::{Database, sqlx_pool};
+use crate::database::Database;
+use crate::database::sqlx_pool::{self, Held};
 use crate::transaction::sqlx_driver::{failed, rows};
 use hapax_store::StoreError;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Postgres};
 
-pub(super) struct SqlxSession {
-    held: sqlx_pool::Held,
-    interrupted: Option<Running>,
-}
-
-impl<H: SqlxBatchHandler> Session<H> for SqlxSession {
+impl<H: SqlxBatchHandler> Session<H> for Held {
     async fn connect(database: &Database) -> Result<Self, StoreError> {
-        Ok(SqlxSession { held: database.held_sqlx().await?, interrupted: None })
+        database.held_sqlx().await
     }
 
     async fn handle(&mut self, case: &Case<'_, H>) -> Ended {
-        let (connection, database) = (self.held.connection(), &case.work.database);
+        let (connection, database) = (self.connection(), &case.work.database);
         let begun = database.in_time("begin", async {
             if let Some((begin, begins)) = &case.begin {
                 sqlx_pool::call_on(connection, &database.begin(), "begin an attempt", begin, begins).await?;
@@ -48,8 +44,7 @@ impl<H: SqlxBatchHandler> Session<H> for SqlxSession {
                 // Dropping it only queues a rollback that is sent with the next statement, and none
                 // follows.
                 drop(tx);
-                self.interrupted = Some(running);
-                return Ended::Broken(failed);
+                return Ended::Broken(failed, Some(running));
             }
         };
         // If the handler ignored an error, the removal is refused, and nothing is committed.
@@ -58,19 +53,18 @@ impl<H: SqlxBatchHandler> Session<H> for SqlxSession {
             tx.execute(sqlx::raw_sql(AssertSqlSafe(remove))).await?;
             tx.commit().await
         };
-        case.committed(commit).await.map_or_else(Ended::Broken, |()| Ended::Answered(failures))
-    }
-
-    fn interrupted(&self) -> Option<&Running> {
-        self.interrupted.as_ref()
+        match case.committed(commit).await {
+            Ok(()) => Ended::Answered(failures),
+            Err(failed) => Ended::Broken(failed, None),
+        }
     }
 
     async fn roll_back(&mut self) -> Result<(), StoreError> {
         // The ping sends the rollback that is queued.
-        self.held.connection().ping().await.map_err(|error| failed("roll back", error))
+        self.connection().ping().await.map_err(|error| failed("roll back", error))
     }
 
     fn finish(self) {
-        self.held.finish();
+        Held::finish(self);
     }
 }

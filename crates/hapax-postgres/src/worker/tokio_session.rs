@@ -1,28 +1,29 @@
 //! Transactions of tokio-postgres.
 
-use super::case::{Case, Ended, Running, Session};
+use super::case::{Case, Ended, Session};
 use crate::BatchHandler;
 use crate::database::Database;
 use crate::errors::failed;
 use crate::store::connecting::Held;
 use crate::transaction::tokio_driver;
 use futures_util::FutureExt as _;
+use futures_util::future::OptionFuture;
 use hapax_store::StoreError;
 use tokio_postgres::Client;
 
-pub(super) struct TokioSession {
-    held: Held,
-    interrupted: Option<Running>,
-}
-
-impl<H: BatchHandler> Session<H> for TokioSession {
+impl<H: BatchHandler> Session<H> for Held {
     async fn connect(database: &Database) -> Result<Self, StoreError> {
-        Ok(TokioSession { held: database.held().await?, interrupted: None })
+        database.held().await
     }
 
     async fn handle(&mut self, case: &Case<'_, H>) -> Ended {
-        let (client, database): (&mut Client, _) = (&mut self.held, &case.work.database);
+        let (held, database) = (self, &case.work.database);
         let begun = database.in_time("begin", async {
+            let refused = |error| database.refused("lock messages", error);
+            let keeps = database.keeps_statements();
+            let lock = keeps.then(|| tokio_driver::kept(held, &case.lock, &case.held));
+            let lock = OptionFuture::from(lock).await.transpose().map_err(refused)?;
+            let client: &mut Client = held;
             if let Some((begin, begins)) = &case.begin {
                 // Sent in front of the transaction's beginning. Nobody awaits the answers, which
                 // the driver drops: if that failed, no message that it was to count is locked.
@@ -31,9 +32,12 @@ impl<H: BatchHandler> Session<H> for TokioSession {
                 let _ = client.batch_execute("COMMIT").now_or_never();
             }
             let tx = client.transaction().await.map_err(|error| failed("begin", error))?;
-            let rows = tokio_driver::rows(&tx, &case.lock, &case.held).await;
-            let rows = rows.map_err(|error| failed("lock messages", error))?;
-            Ok((tx, case.locked(&rows)?))
+            let rows = match &lock {
+                Some(lock) => tokio_driver::rows_by(&tx, lock, &case.held).await,
+                None => tokio_driver::rows(&tx, &case.lock, &case.held).await,
+            };
+            let locked = case.locked(&rows.map_err(refused)?)?;
+            Ok((tx, locked))
         });
         let (mut tx, locked) = match begun.await {
             Ok(begun) => begun,
@@ -56,8 +60,7 @@ impl<H: BatchHandler> Session<H> for TokioSession {
                 // a stranger, before the handler's statements that still run there are cancelled.
                 // It owns nothing.
                 std::mem::forget(tx);
-                self.interrupted = Some(running);
-                return Ended::Broken(failed);
+                return Ended::Broken(failed, Some(running));
             }
         };
         // One round trip. If the handler ignored an error, the removal is refused, and nothing is
@@ -74,15 +77,11 @@ impl<H: BatchHandler> Session<H> for TokioSession {
         }
     }
 
-    fn interrupted(&self) -> Option<&Running> {
-        self.interrupted.as_ref()
-    }
-
     async fn roll_back(&mut self) -> Result<(), StoreError> {
-        self.held.batch_execute("ROLLBACK").await.map_err(|error| failed("roll back", error))
+        self.batch_execute("ROLLBACK").await.map_err(|error| failed("roll back", error))
     }
 
     fn finish(self) {
-        self.held.finish();
+        Held::finish(self);
     }
 }

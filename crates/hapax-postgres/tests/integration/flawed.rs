@@ -2,6 +2,7 @@
 
 use crate::handling::handled::{forget_all, rotate_all};
 use crate::handling::requeued::operators;
+use crate::tables::ahead::finds_what_is_in_front;
 use crate::*;
 use futures_util::FutureExt as _;
 use std::panic::AssertUnwindSafe;
@@ -69,4 +70,13 @@ fn forgetting_in_a_part_of_the_buckets_is_noticed() {
             assert!(fails(forget_all(&place, &mut client)).await, "{wrong:?}");
         });
     }
+}
+
+#[test]
+fn a_claim_that_never_looks_in_front_of_the_last_is_noticed() {
+    Place::run(async |place| {
+        let client = place.client().await;
+        flaw(&place, &client, "outbox_take", "'500 milliseconds'", "'500 years'").await;
+        assert!(fails(finds_what_is_in_front(&place, &client)).await);
+    });
 }

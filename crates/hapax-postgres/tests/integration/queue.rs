@@ -36,7 +36,7 @@ async fn done(place: &Place, client: &Client, name: &str, claimed: &[(i64, Optio
 }
 
 /// Returns what one plan's statement counted, by the names of `EXPLAIN`.
-async fn counted(client: &Client, counts: &str, sql: &str) -> impl Fn(&str) -> i64 + use<> {
+pub(crate) async fn counted(client: &Client, counts: &str, sql: &str) -> impl Fn(&str) -> i64 + use<> {
     let rows = client.simple_query(&format!("EXPLAIN (ANALYZE, {counts}, FORMAT JSON) {sql}")).await.unwrap();
     let plan = rows.iter().find_map(|row| match row {
         tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),

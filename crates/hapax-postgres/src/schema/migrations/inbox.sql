@@ -2,26 +2,92 @@
 -- of one whose id another one has, which is not the first; of all others, nothing.
 CREATE UNIQUE INDEX IF NOT EXISTS "{prefix}_inbox_id" ON {inbox} (name, id, other);
 
--- Locks messages for a handler, those whose claims still hold, and whose attempts are counted that
+-- Takes messages up for a handler, those whose claims still hold, and whose attempts are counted that
 -- had to be: nobody else takes them until the transaction ends, even if their leases do. The server
--- ends that transaction after so many milliseconds: a safety net. Returns what names the transaction:
--- its process, and when it began; and the position of each.
+-- ends that transaction after so many milliseconds: a safety net. Returns what names the transaction,
+-- its process and when it began, in microseconds since 1970; then the position of each message.
+--
+-- They are locked, and removed when they are done. If nothing is to be kept of them (_removes), they
+-- are removed right away: a transaction that fails has that undone, and {inbox_put_back} undoes it for
+-- some. What nobody has locked lately is not locked for that, as in {inbox_settle}.
+--
+-- Each handling calls this, so operators are qualified: to set a path takes as long as to look.
 CREATE OR REPLACE FUNCTION {inbox_hold}(
-    _name text, _keys bytea[], _tokens bigint[], _positions bigint[], _attempts bigint[], _ms bigint
-) RETURNS TABLE (pid integer, began text, held bigint)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+    _name text, _keys bytea[], _tokens bigint[], _positions bigint[], _attempts bigint[], _ms bigint, _removes boolean
+) RETURNS bigint[]
+LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET lock_timeout = '200ms' AS $$
 #variable_conflict use_column
+DECLARE
+    -- Expressions: PERFORM would be a query.
+    _limits pg_catalog.text[] := ARRAY[
+        pg_catalog.set_config('idle_in_transaction_session_timeout', _ms::pg_catalog.text, true),
+        pg_catalog.set_config('statement_timeout', _ms::pg_catalog.text, true)
+    ];
+    _running pg_catalog.int8[] := ARRAY[pg_catalog.pg_backend_pid()::pg_catalog.int8,
+        (pg_catalog.date_part('epoch', pg_catalog.now()) OPERATOR(pg_catalog.*) 1000000::pg_catalog.float8)::pg_catalog.int8];
+    _taken pg_catalog.refcursor := 'hapax_taken';
+    _ours pg_catalog.bool;
+    _gone pg_catalog.int8[];
+    _claims pg_catalog.int8[] := ARRAY(SELECT c.token FROM {inbox_claims} c
+        WHERE c.token OPERATOR(pg_catalog.=) ANY (_tokens) AND c.name OPERATOR(pg_catalog.=) _name);
+    _held pg_catalog.int8[];
 BEGIN
-    PERFORM set_config('idle_in_transaction_session_timeout', _ms::text, true),
-        set_config('statement_timeout', _ms::text, true);
-    RETURN QUERY SELECT pg_backend_pid(), date_part('epoch', now())::text, f.position
-    FROM unnest(_keys, _tokens, _positions, _attempts) u(key, token, position, attempts), LATERAL (
-        SELECT m.position FROM {inbox} m WHERE m.position = u.position AND m.attempts = u.attempts
-            AND m.dead_at IS NULL AND CASE WHEN u.key IS NULL
-            THEN EXISTS (SELECT FROM {inbox_claims} c WHERE c.token = u.token AND c.name = _name)
-            ELSE EXISTS (SELECT FROM {inbox_keys} k WHERE k.name = _name AND k.key = u.key AND k.token = u.token) END
-        FOR UPDATE OF m SKIP LOCKED OFFSET 0
-    ) f;
+    IF _removes THEN
+        IF pg_catalog.cardinality(_positions) OPERATOR(pg_catalog.>) 1 THEN
+            OPEN _taken NO SCROLL FOR SELECT m.* FROM {inbox} m WHERE m.position OPERATOR(pg_catalog.=) ANY (_positions);
+        END IF;
+        IF pg_catalog.cardinality(pg_catalog.array_remove(_keys, NULL)) OPERATOR(pg_catalog.=) 0 THEN
+            _ours := _tokens OPERATOR(pg_catalog.<@) _claims;
+        ELSE
+            _ours := NOT EXISTS (SELECT FROM unnest(_keys, _tokens) u(key, token) WHERE NOT CASE WHEN u.key IS NULL
+                THEN u.token OPERATOR(pg_catalog.=) ANY (_claims)
+                ELSE EXISTS (SELECT FROM {inbox_keys} k WHERE k.name OPERATOR(pg_catalog.=) _name
+                    AND k.key OPERATOR(pg_catalog.=) u.key AND k.token OPERATOR(pg_catalog.=) u.token) END);
+        END IF;
+        IF _ours AND _attempts[1] OPERATOR(pg_catalog.=) ALL (_attempts) THEN
+            WITH gone AS (
+                DELETE FROM {inbox} m WHERE m.position OPERATOR(pg_catalog.=) ANY (_positions) AND m.dead_at IS NULL
+                    AND m.attempts OPERATOR(pg_catalog.=) _attempts[1]
+                    AND (m.xmax OPERATOR(pg_catalog.=) '0'::pg_catalog.xid OR m.xmax OPERATOR(pg_catalog.=) m.xmin)
+                RETURNING m.position
+            ) SELECT pg_catalog.array_agg(g.position) INTO _gone FROM gone g;
+            IF pg_catalog.cardinality(_gone) OPERATOR(pg_catalog.=) pg_catalog.cardinality(_positions) THEN
+                RETURN pg_catalog.array_cat(_running, _gone);
+            END IF;
+        END IF;
+    END IF;
+    _held := ARRAY(
+        SELECT f.position FROM unnest(_keys, _tokens, _positions, _attempts) u(key, token, position, attempts),
+        LATERAL (
+            SELECT m.position FROM {inbox} m WHERE m.position OPERATOR(pg_catalog.=) u.position
+                AND m.attempts OPERATOR(pg_catalog.=) u.attempts AND m.dead_at IS NULL
+                AND CASE WHEN u.key IS NULL THEN u.token OPERATOR(pg_catalog.=) ANY (_claims)
+                ELSE EXISTS (SELECT FROM {inbox_keys} k WHERE k.name OPERATOR(pg_catalog.=) _name
+                    AND k.key OPERATOR(pg_catalog.=) u.key AND k.token OPERATOR(pg_catalog.=) u.token) END
+            FOR UPDATE OF m SKIP LOCKED OFFSET 0
+        ) f
+    );
+    IF _removes THEN
+        DELETE FROM {inbox} m WHERE m.position OPERATOR(pg_catalog.=) ANY (_held);
+    END IF;
+    RETURN pg_catalog.array_cat(pg_catalog.array_cat(_running, _gone), _held);
+END $$;
+
+-- Puts messages back that {inbox_hold} has removed in this transaction, as they were.
+CREATE OR REPLACE FUNCTION {inbox_put_back}(_positions bigint[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    -- It has seen them before they were removed.
+    _taken refcursor := 'hapax_taken';
+    _message {inbox};
+BEGIN
+    LOOP
+        FETCH _taken INTO _message;
+        EXIT WHEN NOT FOUND;
+        IF _message.position = ANY (_positions) THEN
+            INSERT INTO {inbox} VALUES (_message.*);
+        END IF;
+    END LOOP;
 END $$;
 
 -- Marks an id and stores its message, unless it was marked or waits from before its mark was

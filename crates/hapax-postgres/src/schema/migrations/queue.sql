@@ -52,11 +52,17 @@ CREATE INDEX IF NOT EXISTS "{prefix}_{queue_name}_keys_due" ON {queue_keys} (nam
 -- Claims of messages without a key, which are not written themselves: those at these positions are
 -- nobody else's until then. What a claim has settled is gone, or was taken out of it. Nobody looks
 -- at claims that are over for long: behind a long transaction there may be many.
+--
+-- last_due and last_position: the place of its last message. All in front of that was looked through
+-- at whole_at, or is that of other claims.
 CREATE TABLE IF NOT EXISTS {queue_claims} (
     token bigint NOT NULL,
     until timestamptz NOT NULL,
     name text COLLATE "C" NOT NULL,
-    positions bigint[] NOT NULL
+    positions bigint[] NOT NULL,
+    whole_at timestamptz,
+    last_due timestamptz,
+    last_position bigint
 ) WITH (autovacuum_vacuum_scale_factor = 0.02);
 ALTER TABLE {queue_claims} ALTER positions SET STORAGE EXTERNAL;
 CREATE INDEX IF NOT EXISTS "{prefix}_{queue_name}_claims_token" ON {queue_claims} (token);
@@ -442,6 +448,11 @@ $$;
 -- Only transactions that were open then can commit what is due before that; whatever is written
 -- later is due later. Which those are, see {queue_open_since}. If one of those that the caller names
 -- has ended, its messages are looked for.
+--
+-- Of what others have claimed there may be thousands in front, and to pass them takes longer than the
+-- claim. So a look begins behind the last claim, unless nothing is there, or nobody has looked through
+-- all for half a second: a message may have been committed late, or its lock be gone. A look from
+-- there moves no caller's place.
 CREATE OR REPLACE FUNCTION {queue_take}(
     _names text[], _since bigint[], _since_positions bigint[], _open bigint[], _open_since bigint[], _is_marked boolean,
     _first bigint, _behind bigint, _bytes bigint, _lease float8, _token bigint
@@ -462,6 +473,9 @@ DECLARE
     _lapsed timestamptz;
     _seen record;
     _busy bigint[];
+    _whole timestamptz;
+    _ahead timestamptz;
+    _ahead_position bigint;
     _free timestamptz;
     _free_position bigint;
     _keyed timestamptz;
@@ -479,6 +493,7 @@ DECLARE
     _lost bytea[];
     _heads bigint[];
     _positions bigint[];
+    _dues timestamptz[];
     _empty tid[];
     _sizes integer[];
     _size bigint;
@@ -518,18 +533,38 @@ BEGIN
         IF EXISTS (SELECT FROM {queue_claims} c WHERE c.name = _name AND c.until > _lapsed AND c.until <= _now) THEN
             PERFORM {queue_lapse}(_name, _lapsed, _now);
         END IF;
-        _busy := ARRAY(SELECT unnest(c.positions) FROM {queue_claims} c WHERE c.name = _name AND c.until > _now);
         _due := clock_timestamp();
-        _free_position := NULL;
-        SELECT m.due_at, m.position INTO _free, _free_position FROM {queue} m WHERE m.name = _name AND m.key IS NULL
-            AND m.due_at <= _due AND (m.due_at, m.position) >= (_from, _from_position)
-            AND m.position NOT IN (SELECT unnest(_busy)) ORDER BY m.name, m.due_at, m.position LIMIT 1;
+        _free := NULL;
+        _whole := NULL;
+        IF isfinite(_from) AND _seen.low IS NULL THEN
+            SELECT c.whole_at, c.last_due, c.last_position INTO _whole, _ahead, _ahead_position FROM {queue_claims} c
+            WHERE c.name = _name AND c.until > _now AND c.whole_at BETWEEN _due - interval '500 milliseconds' AND _due
+                AND c.last_due >= _from ORDER BY c.whole_at DESC, c.last_due DESC, c.last_position DESC LIMIT 1;
+        END IF;
+        IF _whole IS NOT NULL THEN
+            _busy := ARRAY(SELECT unnest(c.positions) FROM {queue_claims} c WHERE c.name = _name AND c.until > _now
+                AND ((c.last_due, c.last_position) > (_ahead, _ahead_position)) IS NOT FALSE);
+            SELECT m.due_at, m.position INTO _free, _free_position FROM {queue} m WHERE m.name = _name AND m.key IS NULL
+                AND m.due_at <= _due AND (m.due_at, m.position) > (_ahead, _ahead_position)
+                AND m.position NOT IN (SELECT unnest(_busy)) ORDER BY m.name, m.due_at, m.position LIMIT 1;
+        END IF;
+        IF _free IS NULL THEN
+            _whole := NULL;
+            _busy := ARRAY(SELECT unnest(c.positions) FROM {queue_claims} c WHERE c.name = _name AND c.until > _now);
+            SELECT m.due_at, m.position INTO _free, _free_position FROM {queue} m WHERE m.name = _name AND m.key IS NULL
+                AND m.due_at <= _due AND (m.due_at, m.position) >= (_from, _from_position)
+                AND m.position NOT IN (SELECT unnest(_busy)) ORDER BY m.name, m.due_at, m.position LIMIT 1;
+        END IF;
         SELECT k.due_at INTO _keyed FROM {queue_keys} k WHERE k.name = _name AND k.due_at <= clock_timestamp()
             AND k.due_at >= _from ORDER BY k.name, k.due_at LIMIT 1;
         since := floor(extract(epoch FROM
             greatest(least(_free, _keyed, _later, _now), '1970-01-01 00:00:00+00')) * 1000000)::bigint;
         since_position := CASE WHEN _free < _now AND (_free <= _keyed OR _keyed IS NULL)
             AND (_free < _later OR _later IS NULL) THEN _free_position ELSE 0 END;
+        IF _whole IS NOT NULL THEN
+            since := (date_part('epoch', _from) * 1000000)::bigint;
+            since_position := _from_position;
+        END IF;
         name := _name;
         RETURN NEXT;
         FOR _turn IN 1..2 LOOP
@@ -537,9 +572,9 @@ BEGIN
             IF (_turn = 1) = (_keyed IS NULL OR coalesce(_free <= _keyed, false)) THEN
                 CONTINUE WHEN _free IS NULL;
                 -- What nobody has locked lately is not locked here, either, nor written.
-                SELECT array_agg(d.at), array_agg(d.position), array_agg(d.size), sum(d.size)
-                INTO _rows, _positions, _sizes, _size FROM (
-                    SELECT m.ctid AS at, m.position, octet_length(m.payload) AS size FROM {queue} m
+                SELECT array_agg(d.at), array_agg(d.position), array_agg(d.due_at), array_agg(d.size), sum(d.size)
+                INTO _rows, _positions, _dues, _sizes, _size FROM (
+                    SELECT m.ctid AS at, m.position, m.due_at, octet_length(m.payload) AS size FROM {queue} m
                     WHERE m.name = _name AND m.key IS NULL AND m.due_at <= _due
                         AND (m.due_at, m.position) >= (_free, _free_position)
                         AND m.position NOT IN (SELECT unnest(_busy)) AND (m.xmax = '0'::xid OR EXISTS (
@@ -557,7 +592,9 @@ BEGIN
                     _positions := _positions[:_last];
                 END IF;
                 CONTINUE WHEN _rows IS NULL;
-                INSERT INTO {queue_claims} (token, until, name, positions) VALUES (_token, _until, _name, _positions);
+                _last := cardinality(_positions);
+                INSERT INTO {queue_claims} (token, until, name, positions, whole_at, last_due, last_position)
+                VALUES (_token, _until, _name, _positions, coalesce(_whole, _due), _dues[_last], _positions[_last]);
                 RETURN QUERY SELECT m.position, m.name, m.key, m.id, m.payload, m.headers, m.attempts,
                     {queue_micros}(m.enqueued_at), coalesce(m.expires_at <= _now, false), m.token <> 0 OR m.attempts > 0, NULL::bigint,
                     NULL::bigint, m.kind, m.source, m.subject, NULL::bigint[], NULL::bigint[], NULL::bigint, NULL::bigint

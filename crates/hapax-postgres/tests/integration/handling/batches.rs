@@ -5,6 +5,7 @@ use crate::handling::workers::release_all;
 use crate::*;
 use std::future::pending;
 use std::sync::Mutex;
+use std::time::SystemTime;
 use tokio_postgres::Transaction;
 
 pub type Answer = Result<Vec<Result<(), BoxError>>, BoxError>;
@@ -317,5 +318,40 @@ fn each_message_of_a_worker_that_died_is_handled_by_itself() {
         let sink = Sink::new(&place, &client, Duration::ZERO, all_done).await;
         run(&place, &client, &worker, &sink).await;
         assert_eq!((sink.sizes(), place.count(&client, ROWS).await), (vec![1; 5], 5), "{:?}", sink.calls());
+    });
+}
+
+/// Checks that messages which a handler refuses are put back as they were, though they were removed
+/// before it began; and that nobody takes up what is another claim's.
+#[test]
+fn what_is_put_back_is_as_it_was() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        for id in ["1", "2", "3"] {
+            let message = NewMessage::new(id, "payload").headers(&[("a", "b")]).expires_at(SystemTime::now() + HOUR);
+            let _ = place.receive(&mut client, "c", if id == "3" { message.key("k") } else { message }).await;
+        }
+        let rows = format!("SELECT string_agg(m::text, ' ' ORDER BY position) FROM {}_inbox m", place.prefix);
+        let rows = async || client.query_one(&rows, &[]).await.unwrap().get::<_, Option<String>>(0);
+        let take = "SELECT FROM {p}_inbox_take('{c}', '{0}', '{0}', '{}', '{}', false, 9, 0, 1000, 3e7, 77)";
+        place.execute(&client, take).await;
+        let before = rows().await;
+        let hold = |keys: &str, tokens: &str| {
+            let (p, positions) = (&place.prefix, "'{1,2,3}', '{0,0,0}'");
+            format!(
+                "SELECT cardinality({p}_inbox_hold('c', '{keys}', '{tokens}', {positions}, 30000, true)) - 2::bigint"
+            )
+        };
+        client.batch_execute("BEGIN").await.unwrap();
+        for (tokens, held) in [("{78,78,78}", 0), ("{77,78,78}", 1), ("{78,77,77}", 2)] {
+            client.batch_execute("SAVEPOINT a").await.unwrap();
+            assert_eq!(place.count(&client, &hold("{NULL,NULL,k}", tokens)).await, held);
+            client.batch_execute("ROLLBACK TO a").await.unwrap();
+        }
+        assert_eq!(place.count(&client, &hold("{NULL,NULL,k}", "{77,77,77}")).await, 3);
+        assert_eq!(rows().await, None, "removed");
+        place.execute(&client, "SELECT {p}_inbox_put_back('{1,2,3}')").await;
+        client.batch_execute("COMMIT").await.unwrap();
+        assert_eq!(rows().await, before);
     });
 }

@@ -59,7 +59,7 @@ fn code_for_another_version_is_refused_and_never_wrong_in_silence() {
         let mut client = place.client().await;
         // Like tables whose functions mean something else.
         let sql = "UPDATE {p}_flow_migrations SET version = 9; \
-             ALTER FUNCTION {p}_once RENAME TO {p}_once_9; ALTER FUNCTION {p}_once_batch_kept RENAME TO {p}_once_batch_9; \
+             ALTER FUNCTION {p}_once_kept RENAME TO {p}_once_9; ALTER FUNCTION {p}_once_batch_kept RENAME TO {p}_once_batch_9; \
              ALTER FUNCTION {p}_inbox_receive RENAME TO {p}_inbox_receive_9; \
              ALTER FUNCTION {p}_outbox_store_one RENAME TO {p}_outbox_store_one_9; \
              ALTER FUNCTION {p}_rotate RENAME TO {p}_rotate_9";
