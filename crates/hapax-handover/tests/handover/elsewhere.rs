@@ -34,6 +34,11 @@ impl World {
         World::with(with_large_parts()).await
     }
 
+    /// Of owners that wait for whatever comes: on a busy machine a page does not come in time.
+    async fn patient() -> Self {
+        World::with(with_large_parts().request_timeout(10 * HANGS).read_timeout(10 * HANGS)).await
+    }
+
     async fn with(options: HandoverOptions) -> Self {
         let (store, directory, clock) = (Faulty::well(), Temporary::new(), clock());
         let of_store = Arc::clone(&store) as Arc<dyn ObjectStore>;
@@ -81,7 +86,7 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_of_many_owners_hands_over_what_it_has_read_in_the_store_alone() {
-    let world = World::new().await;
+    let world = World::patient().await;
     let mut before: Option<Owned> = None;
     let mut next = 4_000;
     for turn in 0..5 {
@@ -180,7 +185,7 @@ async fn a_segment_whose_end_cannot_be_read_is_refused_and_nothing_is_lost() {
 #[tokio::test]
 async fn an_owner_that_goes_waits_for_nothing() {
     // Who waited would do so for ten times as long as the limit.
-    let world = World::with(with_large_parts().request_timeout(10 * HANGS).read_timeout(10 * HANGS)).await;
+    let world = World::patient().await;
     world.store.reads(Reads::NoFiles);
     let owned = world.acquire("b").await;
     world.store.reads(Reads::Hang);

@@ -1,11 +1,16 @@
 //! The servers that there are: with a password, encrypted, behind Sentinels, in a cluster.
 
-use super::{IDLE, add, ids, options, receive};
+use super::{IDLE, add, ids, receive};
 use crate::store::installed;
 use hapax_redis::{RedisOptions, RedisStream, RedisStreamError, RedisStreamOptions};
 use hapax_stream::Source;
 use std::time::{Duration, Instant};
 use testkit::redis_server::{Cluster, Server, Watched, is_missing};
+
+/// A consumer whose entries are nobody else's, for however long a busy machine stands still.
+fn options(consumer: &str) -> RedisStreamOptions {
+    super::options(consumer).idle(Duration::from_secs(600))
+}
 
 /// Receives, gives back, puts aside and acknowledges.
 async fn all_is_done(stream: &RedisStream) {
@@ -68,7 +73,8 @@ async fn a_cluster_has_the_stream_in_one_slot_and_its_dead_letters_in_another() 
     all_is_done(&stream).await;
     assert!(added(&["XRANGE", "orders:dead", "-", "+"]), "dead letters are there");
 
-    let tagged = RedisStreamOptions::new("{orders}:in", "billing", "one").dead_letters("{orders}:dead").idle(IDLE);
+    let tagged = RedisStreamOptions::new("{orders}:in", "billing", "one").dead_letters("{orders}:dead");
+    let tagged = tagged.idle(Duration::from_secs(600));
     let stream = RedisStream::connect(redis, tagged).await.expect("a stream");
     for id in ["o-0", "o-1"] {
         assert!(added(&["XADD", "{orders}:in", "*", "id", id]));
