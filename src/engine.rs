@@ -103,7 +103,8 @@ impl Engine {
 
     /// Checks one id, and tells the journal.
     #[inline(never)]
-    fn check_noting(&self, journal: &Journal, &Asked { id: digest, at }: &Asked) -> Verdict {
+    fn check_noting(&self, journal: &Journal, asked: &Asked) -> Verdict {
+        let (digest, at) = (asked.id, asked.at());
         let noting = Noting::begin(journal);
         let early = obeys(Rule::StateBefore).then(|| self.asking(&[digest]));
         let verdict = self.ask_tiers(digest, at);

@@ -5,7 +5,7 @@
 //! processor nothing shows). The others matter only if a thread is interrupted at one of a few
 //! instructions while others do a certain thing (`ValidView`, `SourceAgain`, `HomeFirst`,
 //! `CancelReserved`, `NewestAgain`, `ForgetAgain`, `SweepWhileDue`, `SweepAgain`, …), on weaker
-//! memory (`Acquire`, `NewestInOrder`), or with clocks that differ by a tick at one moment
+//! memory (`Acquire`, `NewestInOrder`, `SweptInOrder`), or with clocks that differ at one moment
 //! (`KeepGrace`, `CountKept`, `FlagGrace`, `RefreshLater`): the models and the explorer test these.
 //! They also test those of claims, to `AnnounceFirst`, `AnnounceInOrder`, `KeepTakenBack` and
 //! `TokenHolds` (here, leases last).

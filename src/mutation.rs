@@ -54,6 +54,10 @@ pub(crate) enum Rule {
     SweepWhileDue,
     /// A caller that lost the race for a sweep checks whether the winner's sweep suffices.
     SweepAgain,
+    /// One word says that no shard is due only when none is.
+    AllSwept,
+    /// A caller that sees that word sees what the sweeps have cleared. (Only loom can tell.)
+    SweptInOrder,
     /// Looking at a bucket synchronizes with the thread that wrote its contents. (Only loom can
     /// tell.)
     Acquire,

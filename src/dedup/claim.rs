@@ -194,6 +194,12 @@ impl<'e> Claim<'e> {
         (self.id, self.token.0)
     }
 
+    /// Returns true if there is something to drop, even if the claim has ended.
+    #[inline(always)]
+    pub(super) fn is_owner(&self) -> bool {
+        matches!(self.engine, Holder::Owned(_))
+    }
+
     /// Notes that the claim has ended, or was lost.
     fn end(&mut self, ended: Ended) -> Result<(), LostLease> {
         self.open = false;

@@ -1,9 +1,9 @@
 //! Claims of many ids at once: one lock serves all ids of a shard, and the window is asked for as
 //! many at once as in any batch.
 //!
-//! Of the 761 instructions of `claimed and completed, batches` in docs/instructions.txt, 135 go
-//! through the shard's map, where an id is missed, inserted, found and removed; 175 decide around
-//! it what becomes of the id. 215 look at the window twice, and insert; 105 take the digests, and
+//! Of the 717 instructions of `claimed and completed, batches` in docs/instructions.txt, 135 go
+//! through the shard's map, where an id is missed, inserted, found and removed; 170 decide around
+//! it what becomes of the id. 190 look at the window twice, and insert; 90 take the digests, and
 //! hand claims out and in; 75 sort and lock, and renew the shards' bits; 40 ask for memory ahead.
 
 use super::Engine;
@@ -103,7 +103,9 @@ impl Engine {
                 if let Some(with_fingerprint) = map.complete(id, token) {
                     held.insert(k);
                     concerned.insert_if(k, is_told || with_fingerprint.is_some() || map.keeps_more());
-                    fingerprinted[k] = with_fingerprint;
+                    if with_fingerprint.is_some() {
+                        fingerprinted[k] = with_fingerprint;
+                    }
                     ended[i] = Ended::Held;
                 }
             });
@@ -117,7 +119,7 @@ impl Engine {
             locked.each(part, |k, _, map| {
                 if concerned.contains(k) {
                     let insertion = Insertion { is_news: news.contains(k), until };
-                    map.done(chunk.digest(k), fingerprinted[k], insertion, done);
+                    map.done(chunk.digest(k), fingerprinted[k].take(), insertion, done);
                 }
             });
         });

@@ -2,11 +2,12 @@
 //! between, and in all other cases. Whatever is rare is the last that the short way calls, so the
 //! processor's registers suffice for it.
 //!
-//! Of the 201 instructions of `window, one by one` in docs/instructions.txt, 38 are the caller's,
-//! 22 of them the digest's. 125 are the short way's: 38 for the look, 23 for time, roster and
-//! claims, 20 for the insertion, 16 for the place, 10 to save registers, 9 for the counter, 9 for
-//! the shard's readiness. 34 are the long way's, which one id in seventeen takes, and 2 the
-//! survey's.
+//! Of the 189 instructions of `window, one by one` in docs/instructions.txt, 36 are the caller's,
+//! 20 of them the digest's. 114 are the short way's: 37 for the look, 20 for time, roster and
+//! claims, 20 for the insertion, 15 for the place, 10 to save registers, 9 for the counter, 3 for
+//! the shard's readiness. 37 are the long way's, which one id in seventeen takes, and 2 the
+//! survey's. From a bucket's load to the prefetch of the next one's there are 138, and 33 loads
+//! after the compare-and-swap, 17 of which the next address needs.
 
 use super::{DUPLICATE, Engine, FRESH_BY_HISTORY, FRESH_BY_WINDOW, verdict};
 use crate::clock::Reading;
@@ -20,7 +21,7 @@ impl Engine {
     /// Checks one id.
     #[inline(always)]
     pub(crate) fn check(&self, digest: Digest, at: Reading) -> Verdict {
-        self.check_one.check(self, &Asked { id: digest, at })
+        self.check_one.check(self, &Asked::new(digest, at))
     }
 
     /// Returns the check of one id for an engine that has these.
@@ -52,20 +53,20 @@ impl Engine {
     /// Checks one id, in all cases but that of a journal.
     #[inline(never)]
     fn check_at_length(&self, asked: &Asked) -> Verdict {
-        self.counters.add_one(self.ask_tiers(asked.id, asked.at))
+        self.counters.add_one(self.ask_tiers(asked.id, asked.at()))
     }
 
     /// Ends the check of an id that the history may have.
     #[inline(never)]
-    fn end_known_check(&self, history: &HistoryTier, &Asked { id, at }: &Asked) -> Verdict {
-        self.counters.add_one(self.check_known(history, id, at))
+    fn end_known_check(&self, history: &HistoryTier, asked: &Asked) -> Verdict {
+        self.counters.add_one(self.check_known(history, asked.id, asked.at()))
     }
 
     /// Ends the check of an id that was inserted while the first claim was made.
     #[cold]
     #[inline(never)]
     fn end_inserted(&self, asked: &Asked) -> Verdict {
-        self.end_decided(asked.id, Outcome::Fresh, asked.at)
+        self.end_decided(asked.id, Outcome::Fresh, asked.at())
     }
 
     /// Ends the check of an id that was inserted while a table was started.
@@ -107,7 +108,7 @@ impl Checks<Undecided> for Engine {
 
     #[inline(always)]
     fn check_by(&self, looks: impl Looks, asked: &Asked) -> Verdict {
-        self.end_decided(asked.id, self.window.check_at_length(looks, asked), asked.at)
+        self.end_decided(asked.id, self.window.check_at_length(looks, asked), asked.at())
     }
 }
 
@@ -143,7 +144,7 @@ impl<const GROWN: bool> Checks<Remembered<GROWN>> for Engine {
         // What the history may have seen is not inserted here: most of it is in the window.
         match self.window.check_shortly::<GROWN>(looks, asked, !look.seen) {
             Short::Fresh if !self.claims.are_used() => {
-                history.insert_looked(&look, history.tick(self.window.no_earlier(asked.at.time)));
+                history.insert_looked(&look, history.tick(self.window.no_earlier(asked.time)));
                 self.counters.add_one(FRESH_BY_HISTORY)
             }
             Short::Duplicate if self.is_look_enough() => self.counters.add_one(DUPLICATE),

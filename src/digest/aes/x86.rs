@@ -2,7 +2,7 @@
 
 use super::{Aes, Block};
 use std::arch::asm;
-use std::arch::x86_64::__m128i;
+use std::arch::x86_64::{__m128i, _mm_xor_si128};
 use std::mem::transmute;
 
 /// A proof that this processor has them.
@@ -20,13 +20,11 @@ impl Hardware {
 impl Aes for Hardware {
     #[inline(always)]
     fn encrypt(self, block: u128, first: &Block, rounds: &[Block; 10]) -> u128 {
-        // SAFETY: any bits are a vector, and the other way round.
-        let mut state: __m128i = unsafe { transmute(block) };
-        // SAFETY: there is a Hardware, so the instructions are there. They read 16 bytes of `first`
-        // and 160 of `rounds`, both aligned by the type, and write nothing but `state`.
+        let mut state = added(block, first);
+        // SAFETY: there is a Hardware, so the instructions are there. They read 160 bytes of
+        // `rounds`, aligned by the type, and write nothing but `state`.
         unsafe {
             asm!(
-                "pxor {state}, [{first}]",
                 "aesenc {state}, [{rounds}]",
                 "aesenc {state}, [{rounds} + 16]",
                 "aesenc {state}, [{rounds} + 32]",
@@ -38,7 +36,6 @@ impl Aes for Hardware {
                 "aesenc {state}, [{rounds} + 128]",
                 "aesenclast {state}, [{rounds} + 144]",
                 state = inout(xmm_reg) state,
-                first = in(reg) first,
                 rounds = in(reg) rounds.as_ptr(),
                 options(pure, readonly, nostack, preserves_flags),
             );
@@ -48,22 +45,33 @@ impl Aes for Hardware {
 
     #[inline(always)]
     fn four_rounds(self, block: u128, keys: &[Block; 5]) -> u128 {
-        // SAFETY: any bits are a vector, and the other way round.
-        let mut state: __m128i = unsafe { transmute(block) };
-        // SAFETY: there is a Hardware, so the instructions are there. They read 80 bytes of `keys`,
-        // aligned by the type, and write nothing but `state`.
+        let [first, rounds @ ..] = keys;
+        let mut state = added(block, first);
+        // SAFETY: there is a Hardware, so the instructions are there. They read 64 bytes of
+        // `rounds`, aligned by the type, and write nothing but `state`.
         unsafe {
             asm!(
-                "pxor {state}, [{keys}]",
-                "aesenc {state}, [{keys} + 16]",
-                "aesenc {state}, [{keys} + 32]",
-                "aesenc {state}, [{keys} + 48]",
-                "aesenc {state}, [{keys} + 64]",
+                "aesenc {state}, [{rounds}]",
+                "aesenc {state}, [{rounds} + 16]",
+                "aesenc {state}, [{rounds} + 32]",
+                "aesenc {state}, [{rounds} + 48]",
                 state = inout(xmm_reg) state,
-                keys = in(reg) keys.as_ptr(),
+                rounds = in(reg) rounds.as_ptr(),
                 options(pure, readonly, nostack, preserves_flags),
             );
             transmute(state)
         }
     }
+}
+
+/// Adds a key to a block. (Not in the assembly: so it is found from the register that has the
+/// address of those that follow.)
+#[inline(always)]
+fn added(block: u128, key: &Block) -> __m128i {
+    let vector = |bits: u128| {
+        // SAFETY: any bits are a vector.
+        unsafe { transmute::<u128, __m128i>(bits) }
+    };
+    // SAFETY: every x86-64 processor has SSE2.
+    unsafe { _mm_xor_si128(vector(block), vector(key.0)) }
 }

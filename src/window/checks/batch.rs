@@ -167,18 +167,19 @@ impl Chunk {
     pub(crate) fn seen_in<M: BucketMemory>(&self, memory: &M, todo: IdSet, tick: Tick, next: Option<&M>) -> IdSet {
         let moment = &memory.moment(tick);
         let place = |i: usize| place(memory, self.digest(i));
-        let (mut seen, mut undecided, mut ready_until) = (IdSet::EMPTY, IdSet::EMPTY, u64::MAX);
+        let (mut seen, mut undecided) = (IdSet::EMPTY, IdSet::EMPTY);
+        // Read before the slots: once swept, they stay unambiguous.
+        let are_ready = memory.are_ready(todo.iter().map(|i| place(i).bucket), moment);
         for i in todo.iter() {
             if let Some(next) = next {
                 self.ask_one_in(next, i);
             }
             let id = place(i);
-            ready_until = ready_until.min(memory.ready_until(id.bucket));
             let (view, _) = memory.view_with_head(id.bucket, id.tag.at_home(), moment);
             seen.insert_if(i, view.hit);
             undecided.insert_if(i, view.spilled & !view.hit);
         }
-        if moment.tick.now >= ready_until {
+        if !are_ready {
             // As in a check: some shard must be swept first.
             (seen, undecided) = (IdSet::EMPTY, todo);
         }
@@ -222,21 +223,21 @@ impl Chunk {
         meanwhile: &mut dyn FnMut(),
     ) -> Decided {
         let moment = &memory.moment(tick);
-        let (mut hits, mut blocked, mut ready_until) = (IdSet::EMPTY, IdSet::EMPTY, u64::MAX);
+        let (mut hits, mut blocked) = (IdSet::EMPTY, IdSet::EMPTY);
+        // Read before the slots: once swept, they stay unambiguous.
+        let are_ready = memory.are_ready(self.buckets[..self.len].iter().copied(), moment);
         let ids = self.digests[..self.len].chunks(FEW).zip(self.buckets.chunks(FEW));
         for (few, ((digests, buckets), insertions)) in ids.zip(self.insertions.chunks_mut(FEW)).enumerate() {
             meanwhile();
             for (i, ((digest, bucket), insertion)) in digests.iter().zip(buckets).zip(insertions).enumerate() {
                 let id = Place { bucket: *bucket, tag: Tag::of(digest.mark) };
-                // Read before the slots: once swept, they stay unambiguous.
-                ready_until = ready_until.min(memory.ready_until(id.bucket));
                 let look = look(memory, id, moment);
                 *insertion = look.insertion;
                 hits.insert_if(few * FEW + i, look.hit);
                 blocked.insert_if(few * FEW + i, look.blocked);
             }
         }
-        if moment.tick.now >= ready_until {
+        if !are_ready {
             // Some shard must be swept first; rarely, so that it does not matter which.
             (hits, blocked) = (IdSet::EMPTY, self.all());
         }

@@ -1,6 +1,7 @@
 //! Checks that are compiled as a whole for a way of looking at buckets: no call stands between the
 //! digest and the counter.
 
+use crate::Timestamp;
 use crate::clock::Reading;
 use crate::digest::Digest;
 use crate::window::protocol::bucket_memory::BucketMemory;
@@ -28,7 +29,21 @@ pub(crate) trait Checks<K> {
 #[derive(Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) id: Digest,
-    pub(crate) at: Reading,
+    pub(crate) time: Timestamp,
+    /// The latest that the time may be in truth: nearly all checks look at no more of it.
+    pub(crate) end_nanos: u64,
+}
+
+impl Asked {
+    #[inline(always)]
+    pub(crate) fn new(id: Digest, at: Reading) -> Self {
+        Asked { id, time: at.time, end_nanos: at.end_nanos() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn at(&self) -> Reading {
+        Reading { time: self.time, lag_nanos: self.end_nanos - self.time.as_nanos() }
+    }
 }
 
 /// The way that every processor has.

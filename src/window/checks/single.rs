@@ -14,7 +14,7 @@ use crate::window::table_set::tables::{OwnInsertion, place};
 impl Window {
     #[inline]
     pub(crate) fn check_at(&self, digest: Digest, at: Reading) -> Outcome {
-        self.kernel.check::<Either<false>, _>(self, Asked { id: digest, at })
+        self.kernel.check::<Either<false>, _>(self, Asked::new(digest, at))
     }
 
     #[inline(never)]
@@ -48,7 +48,7 @@ impl Window {
         if !GROWN {
             prefetch(first.bucket(id.bucket));
         }
-        if asked.at.end_nanos() > tables.shared.settled_nanos() {
+        if asked.end_nanos > tables.shared.settled_nanos() {
             return Short::Undecided;
         }
         let tick = tables.shared.agreed();
@@ -70,9 +70,10 @@ impl Window {
 
     /// Checks a digest that a short look did not decide on.
     #[inline(always)]
-    pub(crate) fn check_at_length(&self, looks: impl Looks, &Asked { id: digest, at }: &Asked) -> Outcome {
-        let (refresh, tick) = (self.refresh_on_duplicate, || self.tick_at(at));
-        self.tables().check_at_length(|newest| looks.memory(newest), digest, refresh, tick)
+    pub(crate) fn check_at_length(&self, looks: impl Looks, asked: &Asked) -> Outcome {
+        let (refresh, at) = (self.refresh_on_duplicate, asked.at());
+        let tick = || self.tick_at(at);
+        self.tables().check_at_length(|newest| looks.memory(newest), asked.id, refresh, tick)
     }
 
     /// Checks a digest in all tables, or in those that are newer than the one into which this check

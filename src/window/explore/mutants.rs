@@ -1,8 +1,8 @@
 //! The mutants: every rule whose absence shows under sequential consistency has a scenario that
 //! fails without it.
 //!
-//! Left to loom, since only weak orderings show them: `Acquire`, `NewestInOrder`. `Repair` is in
-//! `wrapping`; `ClearFirst` and `ClearOnce` are the history's.
+//! Left to loom, since only weak orderings show them: `Acquire`, `NewestInOrder`, `SweptInOrder`.
+//! `Repair` is in `wrapping`; `ClearFirst` and `ClearOnce` are the history's.
 
 use super::run::explore;
 use super::search::Order;
@@ -10,7 +10,7 @@ use super::{buckets, forgetting, growing, sweeping};
 use crate::mutation::Rule;
 
 /// Each rule with a scenario that needs it.
-const MUTANTS: [(Rule, &str); 33] = [
+const MUTANTS: [(Rule, &str); 34] = [
     (Rule::ValidView, "what_is_accepted_while_forgotten_is_displaced_by_another"),
     (Rule::VictimVersion, "an_empty_bucket"),
     (Rule::Compare, "an_empty_bucket"),
@@ -34,6 +34,7 @@ const MUTANTS: [(Rule, &str); 33] = [
     (Rule::SweepFirst, "an_entry_looks_young_after_ticks_have_wrapped"),
     (Rule::SweepWhileDue, "two_sweep_at_once"),
     (Rule::SweepAgain, "a_sweep_is_beaten_by_one_for_a_time_long_past"),
+    (Rule::AllSwept, "one_shard_is_swept_and_another_is_due"),
     (Rule::LookOlder, "two_check_an_id_while_a_table_is_started"),
     (Rule::NewestAgain, "two_check_an_id_while_a_table_is_started"),
     (Rule::OwnStillThere, "the_next_window_comes_while_a_table_is_started"),

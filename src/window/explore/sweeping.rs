@@ -25,6 +25,19 @@ scenarios! {
         );
     an_entry_looks_young_after_ticks_have_wrapped: [long, short, refresh]
         Scenario::new(vec![check(1, 1), check(6, 1)], vec![vec![check(1, 1026)], vec![check(6, 1027)]]);
+    /// Buckets 0 and 2 of four are in shards of their own.
+    one_shard_is_swept_and_another_is_due: [long, short]
+        Scenario::new(
+            vec![check(1, 1), check(21, 1)],
+            vec![vec![check(21, 1026), check(1, 1026)], vec![check(1, 1027), check(21, 1027)]],
+        )
+        .buckets(4);
+    two_shards_are_swept_by_three: [long, short]
+        Scenario::new(
+            vec![check(1, 1), check(21, 1)],
+            vec![vec![sweep(0, 1026), check(21, 1026)], vec![sweep(2, 1027)], vec![check(1, 1026)]],
+        )
+        .buckets(4);
     a_sweep_that_stalls_until_its_ticks_have_wrapped: [long, short, refresh]
         Scenario::new(
             vec![check(1, 1), check(6, 1)],

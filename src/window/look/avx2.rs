@@ -134,8 +134,9 @@ pub(crate) unsafe fn glance(bucket: &[AtomicU64; SLOTS], key: Key, moment: &Mome
         let (low, high) = load(bucket);
         let halves = low_halves(low, high);
         // Half of the key: one in 2^29 buckets has another entry with the same.
-        let key_half = _mm256_shuffle_epi32::<0b11_11_01_01>(splat(key.bits()));
-        let alike = _mm256_cmpeq_epi32(high_halves(low, high), key_half);
+        let key_halves = splat(key.bits());
+        let alike = |slots| _mm256_cmpeq_epi32(slots, key_halves);
+        let alike = high_halves(alike(low), alike(high));
         let (base, _) = moment.age_terms();
         // Negative if the age is below the limit, or so far above that the ten bits wrap around.
         let carries = _mm256_sub_epi32(splat32(base.wrapping_sub(moment.limits.carry)), halves);
@@ -175,7 +176,8 @@ fn head_by(lag: __m256i) -> usize {
 
 /// The head of a ring, by the set of lanes of [`low_halves`] whose version is one behind that of
 /// the first slot; no slot, if they are not the last ones in the order of slots.
-static HEADS: [u8; 1 << SLOTS] = {
+// (A constant, which is copied to where it is used: nothing must be loaded to find it.)
+const HEADS: &[u8; 1 << SLOTS] = &{
     let lane_of_slot = [0, 1, 4, 5, 2, 3, 6, 7];
     let mut heads = [u8::MAX; 1 << SLOTS];
     let (mut older, mut written) = ((1 << SLOTS) - 1, 0);

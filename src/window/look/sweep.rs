@@ -6,6 +6,11 @@
 //! meanwhile do the same work rather than wait. No caller writes to the shard before it is swept,
 //! so the ticks of its slots lie within SWEEP_KEEPS before and SWEEP_EVERY after the last sweep,
 //! however long the window lay idle.
+//!
+//! Shards that are in use are swept within moments of each other. So one word says for most checks
+//! that their shard is ready: a tick before which no shard is due. Whoever has swept raises it to
+//! the earliest tick at which one is, unless one still is due; if two of them miss each other, so
+//! that it stays too low, the shards' own words are asked until the next sweep.
 
 use crate::mutation::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering};
@@ -13,25 +18,59 @@ use crate::window::bits::slot::Slot;
 use crate::window::bits::tick::{SWEEP_EVERY, SinceSweep};
 use std::ops::Range;
 
-/// The number of buckets in a shard: 64 KiB of them.
-pub(crate) const SHARD_BUCKETS: usize = 1024;
+/// The number of buckets in a shard: 64 KiB of them. (In models a table of four has two shards.)
+pub(crate) const SHARD_BUCKETS: usize = if cfg!(modelled) { 2 } else { 1024 };
 
 /// The times of the shards' last sweeps.
 pub(crate) struct Sweeps {
     /// The tick from which on each shard must be swept again before it is used; 0: it was never
     /// used.
     due: Box<[AtomicU64]>,
+    /// A tick that is no later than any of these, once all of them were used. Before that, the
+    /// number of the table's life: a tick so early that there is nothing to sweep yet.
+    all_due: AtomicU64,
 }
 
 impl Sweeps {
     pub(crate) fn new(buckets: usize) -> Self {
         let shards = buckets.div_ceil(SHARD_BUCKETS);
-        Sweeps { due: (0..shards).map(|_| AtomicU64::new(0)).collect() }
+        Sweeps { due: (0..shards).map(|_| AtomicU64::new(0)).collect(), all_due: AtomicU64::new(0) }
     }
 
-    /// Resets them, as if no shard had ever been used.
-    pub(crate) fn restart(&self) {
+    /// Resets them for another life of the table, as if no shard had ever been used.
+    pub(crate) fn restart(&self, life: u64) {
         self.due.iter().for_each(|due| due.store(0, Ordering::Relaxed));
+        // After the others, and a value that it never had: so a caller that has stalled in `raise`
+        // since an earlier life fails. Release: partner of the acquire there, for one that reads
+        // this value, and must not read what the others were before.
+        self.all_due.store(life, Ordering::Release);
+    }
+
+    /// Returns a tick before which no shard must be swept.
+    #[inline(always)]
+    pub(crate) fn all_due(&self) -> u64 {
+        // Acquire: partner of the release in `raise`. A thread that sees the tick sees the slots
+        // of all shards cleared.
+        self.all_due.load(Ordering::Acquire)
+    }
+
+    /// Raises that tick, if no shard is due at it any more.
+    fn raise(&self) {
+        let seen = self.all_due();
+        // Acquire: partner of the release in `sweep`, and handed on by the release below. (Within a
+        // life they only grow, so what was read is no later than what they are.)
+        let mut dues = self.due.iter().map(|due| due.load(Ordering::Acquire));
+        let earliest = dues.try_fold(u64::MAX, |earliest, due| match due > seen {
+            true => Some(earliest.min(due)),
+            false if obeys(Rule::AllSwept) => None,
+            false => Some(earliest),
+        });
+        if let Some(earliest) = earliest {
+            // Release: partner of the acquire in `all_due`. If it fails, another caller has raised
+            // it.
+            let order = if obeys(Rule::SweptInOrder) { Ordering::Release } else { Ordering::Relaxed };
+            let _ = self.all_due.compare_exchange(seen, earliest, order, Ordering::Relaxed);
+        }
     }
 
     /// Returns the tick from which on a bucket's shard must be swept before it is used.
@@ -72,7 +111,10 @@ impl Sweeps {
             // Release: partner of the acquire in `due`. If it fails, another caller has swept:
             // perhaps for a time so much earlier that the shard is due again.
             let swept = due.compare_exchange(seen, now + SWEEP_EVERY, Ordering::Release, Ordering::Relaxed);
-            if swept.is_ok() || !obeys(Rule::SweepAgain) {
+            if swept.is_ok() {
+                return self.raise();
+            }
+            if !obeys(Rule::SweepAgain) {
                 return;
             }
         }
@@ -134,5 +176,28 @@ fn clear_if_old(slot: &AtomicU64, ages: SinceSweep, still_due: impl Fn() -> bool
         if slot.compare_exchange(old.0, old.swept().0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             return;
         }
+    }
+}
+
+#[cfg(all(test, not(modelled)))]
+mod tests {
+    use super::*;
+    use crate::window::bits::slot::SLOTS;
+
+    #[test]
+    fn one_word_says_when_the_first_of_all_shards_is_due_once_all_are_used() {
+        let sweeps = Sweeps::new(2 * SHARD_BUCKETS + 2);
+        let sweep = |bucket, now| {
+            let nothing = |_| std::iter::empty::<&[AtomicU64; SLOTS]>();
+            sweeps.sweep(bucket, now, nothing, |_, _| false);
+            sweeps.all_due()
+        };
+        let used = [(0, 1_000), (2 * SHARD_BUCKETS, 1_010), (1, 1_100), (SHARD_BUCKETS, 1_200)];
+        assert_eq!(used.map(|(bucket, now)| sweep(bucket, now)), [0, 0, 0, 1_480]);
+        let due = [(0, 1_480), (SHARD_BUCKETS, 1_500), (2 * SHARD_BUCKETS, 1_490), (SHARD_BUCKETS, 1_700)];
+        assert_eq!(due.map(|(bucket, now)| sweep(bucket, now)), [1_490, 1_490, 1_680, 1_960]);
+        sweeps.restart(1);
+        assert_eq!([sweeps.all_due(), sweeps.due(0)], [1, 0], "another life of the table");
+        assert_eq!(used.map(|(bucket, now)| sweep(bucket, now + 1_000)), [1, 1, 1, 2_480]);
     }
 }

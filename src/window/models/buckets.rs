@@ -106,6 +106,12 @@ scenarios! {
         &[&[Check(2, 1)], &[ForgetAll(1), Check(1, 1)]],
     );
     a_sweep_and_a_look: scenario(&[Check(1, 1)], &[&[Look(1, 1026)], &[Look(2, 1026)]]);
+    a_sweep_and_a_look_at_what_it_clears: scenario(&[Check(1, 1)], &[&[Look(1, 1026)], &[Look(1, 1026)]]);
+    two_shards_are_swept: scenario(
+        &[Check(1, 1), Check(101, 1)],
+        &[&[Look(1, 1026)], &[Look(101, 1026), Look(1, 1026)]],
+    )
+    .with_buckets(4);
     a_sweep_and_a_displacement: scenario(
         &[Check(1, 1), Check(5, 479), Check(6, 479)],
         &[&[Check(5, 482)], &[Check(2, 481), Check(6, 482)]],

@@ -36,9 +36,11 @@ const MISSED: &[(Rule, &str)] = &[
     (SpareYoung, "accepted_and_refreshed_while_a_table_is_started"),
     (RetireLate, "a_table_is_retired_as_soon_as_it_may_be"),
     (SweepAgain, "a_sweep_and_a_look"),
+    (AllSwept, "two_shards_are_swept"),
     // Only loom notices these.
     (Acquire, "an_entry_is_displaced_while_it_is_checked"),
     (NewestInOrder, "a_table_is_started_between_two_callers"),
+    (SweptInOrder, "a_sweep_and_a_look_at_what_it_clears"),
 ];
 
 #[test]

@@ -51,11 +51,19 @@ pub(crate) trait BucketMemory: Sized {
     /// Returns the tick from which on the bucket's shard must be swept for its ticks to be
     /// unambiguous.
     fn ready_until(&self, bucket: usize) -> u64;
+    /// Returns a tick before which no shard must be swept.
+    fn all_ready_until(&self) -> u64;
 
     /// Returns true if the bucket's shard was swept recently enough.
     #[inline(always)]
     fn is_ready(&self, bucket: usize, moment: &Moment) -> bool {
-        moment.tick.now < self.ready_until(bucket)
+        moment.tick.now < self.all_ready_until() || moment.tick.now < self.ready_until(bucket)
+    }
+
+    /// Returns true if the shards of all of these buckets were.
+    #[inline(always)]
+    fn are_ready(&self, mut buckets: impl Iterator<Item = usize>, moment: &Moment) -> bool {
+        moment.tick.now < self.all_ready_until() || buckets.all(|bucket| moment.tick.now < self.ready_until(bucket))
     }
 
     /// Sweeps the bucket's shard if it is not ready.

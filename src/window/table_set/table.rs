@@ -84,8 +84,8 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Table<SLOTS, VERSION_BITS> {
         }
     }
 
-    /// Takes up a table that was retired; then its parts are to be [prepared](Table::prepare) for
-    /// its next life.
+    /// Takes up a table that was retired, for the `life`th time; then its parts are to be
+    /// [prepared](Table::prepare) for that.
     ///
     /// Its slots start at a version of their own. So a caller that has stalled since it was retired
     /// and means to overwrite a slot that it saw unused cannot: unless it stalls through as many
@@ -94,10 +94,10 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Table<SLOTS, VERSION_BITS> {
     /// # Errors
     ///
     /// [`Error::OutOfMemory`], before anything is touched.
-    pub(crate) fn revive(&self) -> Result<(), Error> {
+    pub(crate) fn revive(&self, life: u64) -> Result<(), Error> {
         self.buckets.is_available("window")?;
         // As if the table had never been used: the ticks that sweeps knew are long past.
-        self.sweeps.restart();
+        self.sweeps.restart(life);
         Ok(())
     }
 
@@ -279,6 +279,11 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> BucketMemory for TableMemory<'
     #[inline(always)]
     fn ready_until(&self, bucket: usize) -> u64 {
         if obeys(Rule::SweepFirst) { self.table.sweeps.due(bucket) } else { u64::MAX }
+    }
+
+    #[inline(always)]
+    fn all_ready_until(&self) -> u64 {
+        if obeys(Rule::SweepFirst) { self.table.sweeps.all_due() } else { u64::MAX }
     }
 
     #[inline(always)]

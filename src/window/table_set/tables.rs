@@ -379,8 +379,11 @@ impl<const SLOTS: usize, const VERSION_BITS: u32> Tables<SLOTS, VERSION_BITS> {
             let _ = table.set(Table::reserve(buckets)?);
             return Ok(None);
         }
-        self.table(index).revive()?;
-        Ok(Some(life.fetch_add(1, Ordering::Relaxed) + 1))
+        // Relaxed: one caller at a time.
+        let next = life.load(Ordering::Relaxed) + 1;
+        self.table(index).revive(next)?;
+        life.store(next, Ordering::Relaxed);
+        Ok(Some(next))
     }
 
     /// Makes a table that was prepared the newest; returns false if there are too many.

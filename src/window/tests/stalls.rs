@@ -64,6 +64,10 @@ impl BucketMemory for Stalling<'_> {
         self.table().ready_until(bucket)
     }
 
+    fn all_ready_until(&self) -> u64 {
+        self.table().all_ready_until()
+    }
+
     fn ready(&self, bucket: usize, moment: &Moment) {
         self.table().ready(bucket, moment);
     }

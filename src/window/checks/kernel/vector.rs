@@ -277,6 +277,11 @@ impl<V: Vectors> BucketMemory for VectorMemory<'_, V> {
     }
 
     #[inline(always)]
+    fn all_ready_until(&self) -> u64 {
+        self.table.all_ready_until()
+    }
+
+    #[inline(always)]
     fn ready(&self, bucket: usize, moment: &Moment) {
         self.table.ready_by(bucket, moment, |bucket, ages| self.vectors.has_old(bucket, ages));
     }
