@@ -96,9 +96,9 @@ pub fn await_port(port: u16, log: &Path) {
     await_until(log, || TcpStream::connect(("127.0.0.1", port)).is_ok());
 }
 
-/// The time after which what is waited for does not come: much longer than a machine takes to start
-/// RabbitMQ that thirty other programs keep busy (which was more than three minutes).
-pub const PATIENCE: Duration = Duration::from_secs(900);
+/// The time after which what is waited for does not come: much longer than a busy machine takes to
+/// start RabbitMQ. (The most that a store waits.)
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Waits until a condition holds, and not for ever. If it does not come, the log is shown.
 pub fn await_until(log: &Path, so: impl FnMut() -> bool) {
