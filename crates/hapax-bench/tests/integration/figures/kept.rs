@@ -159,18 +159,6 @@ impl Kept {
         serde_json::from_str(&std::fs::read_to_string(file()).unwrap()).unwrap()
     }
 
-    /// Returns what is kept, and another report, of rows made of others, for tests of tables.
-    pub fn with(report: &str, made: impl Fn(&serde_json::Value) -> Vec<serde_json::Value>) -> Kept {
-        let mut kept: serde_json::Value = serde_json::from_slice(&std::fs::read(file()).unwrap()).unwrap();
-        let mut origin = kept["origins"][0].clone();
-        origin["report"] = report.into();
-        kept["origins"].as_array_mut().expect("they are a list").insert(0, origin);
-        let rows = kept["rows"].as_array_mut().expect("they are a list");
-        let more: Vec<_> = rows.iter().flat_map(made).collect();
-        rows.splice(..0, more);
-        serde_json::from_value(kept).unwrap()
-    }
-
     /// Takes the reports that were measured anew in the place of those that are kept.
     pub fn renew(&mut self, measured: &Path) {
         for entry in std::fs::read_dir(measured).into_iter().flatten().flatten() {
@@ -215,11 +203,6 @@ impl Kept {
     pub fn origin(&self, report: &str) -> &Origin {
         let origin = self.origins.iter().find(|origin| origin.report == report);
         origin.unwrap_or_else(|| panic!("no report {report} is kept"))
-    }
-
-    /// Returns true if this report is kept.
-    pub fn has(&self, report: &str) -> bool {
-        self.origins.iter().any(|origin| origin.report == report)
     }
 
     /// Returns the fewest rounds of a row.
@@ -268,11 +251,6 @@ impl Kept {
             }
         }
         names
-    }
-
-    /// Returns true if ids were read ahead there.
-    pub fn has_ahead(&self, report: &str) -> bool {
-        self.rows.iter().any(|row| row.report == report && row.at.ahead)
     }
 
     /// Returns the fastest window that isn't ours. A caller with a batch may hand it over one by

@@ -81,45 +81,6 @@ fn documents_quote_what_was_measured() {
 }
 
 #[test]
-fn what_is_read_ahead_has_rows_of_its_own_and_huge_pages_a_column() {
-    let kept = Kept::with(kept::HUGE, |row| {
-        let mut made = row.clone();
-        let rounds: Vec<f64> = serde_json::from_value(row["rounds"].clone()).unwrap();
-        let is_ours = row["strategy"].as_str().is_some_and(|name| name.starts_with("hapax window"));
-        (made["ahead"], made["rounds"]) = (true.into(), rounds.iter().map(|_| 77.0).collect::<Vec<_>>().into());
-        let ahead = (is_ours && row["batch"] == 1).then(|| made.clone());
-        let huge = [Some(row.clone()), ahead.clone()].into_iter().flatten().map(|mut row| {
-            row["report"] = kept::HUGE.into();
-            row
-        });
-        if row["report"] == "report" { ahead.into_iter().chain(huge).collect() } else { Vec::new() }
-    });
-    let passage = |name| tables::table(&kept, name).unwrap();
-    assert!(passage("readme").contains("| ns an id, read ahead | 120 | – | 40,100 | 77 |"), "{}", passage("readme"));
-    let against = passage("against the fastest rival");
-    assert!(against.contains("| read ahead | `Mutex<HashMap>`: 120 | 77 |"), "{against}");
-    assert!(against.lines().next().is_some_and(|head| head.ends_with("| all on huge pages |")), "{against}");
-    assert!(against.lines().all(|line| line.matches('|').count() == 7), "{against}");
-    assert!(passage("conditions").contains("prepared while"), "{}", passage("conditions"));
-}
-
-#[test]
-fn what_a_check_adds_to_work_has_a_table() {
-    let kept = Kept::with("work", |row| {
-        let is_single = row["report"] == "report" && row["batch"] == 1 && row["threads"] == 1;
-        let made = |ahead: bool| {
-            let mut row = row.clone();
-            (row["report"], row["work"], row["worked"]) = ("work".into(), 600.into(), 300.0.into());
-            row["ahead"] = ahead.into();
-            row
-        };
-        if is_single { vec![made(false), made(true)] } else { vec![] }
-    });
-    let table = tables::table(&kept, "work").unwrap();
-    assert!(table.contains("| 1 M live, 300 ns of work | `Mutex<HashMap>`: 120 | 187 |"), "{table}");
-}
-
-#[test]
 fn a_wrong_figure_is_noticed() {
     let passage = |name: &str, _: &str| (name == "speed").then(|| "19 ns".to_string());
     let right = "Fast:\n\n<!-- measured: speed -->\n19 ns\n<!-- /measured -->\n\nindeed.\n";

@@ -61,6 +61,7 @@ fn readme(kept: &Kept) -> String {
     };
     let figures = [
         measured("ns an id, one by one", &|strategy| million(strategy, 1, 1), million(single, 2, BATCH)),
+        measured("ns an id, read ahead", &ahead, million(single, 2, BATCH)),
         measured("ns an id, in batches", &|strategy| million(strategy, 1, BATCH), million(pipelined, 2, BATCH)),
         measured("bytes an id (Redis: on its server)", &memory, on_the_server),
         measured("longest pause at 100,000 ids a second", &wait, wait(pipelined)),
@@ -77,18 +78,13 @@ fn readme(kept: &Kept) -> String {
         ["several processes", "no", "no", "yes", "over Redis, PostgreSQL, DynamoDB; SQLite on one machine"],
         ["values", "yes", "yes", "yes", "no, except results of claims over a store"],
     ];
-    let mut figures = figures.to_vec();
-    if kept.has_ahead("report") {
-        figures.insert(1, measured("ns an id, read ahead", &ahead, million(single, 2, BATCH)));
-    }
     let rows = figures.into_iter().chain(words.map(|row| row.map(String::from)));
     let head = ["", "`Mutex<HashMap>`, purged", "moka, time to live", "Redis `SET NX`", "hapax"];
     let note = format!(
-        "A million live ids (pauses: 100,000), one in ten a redelivery, one thread (Redis: two). Measured on {}, {}.{} \
+        "A million live ids (pauses: 100,000), one in ten a redelivery, one thread (Redis: two). Measured on {}, {}. \
          [All figures](docs/comparison/README.md), also where hapax loses.",
         kept.origin("report").machine,
-        kept.origin("report").pages(),
-        by_own_clock(kept)
+        kept.origin("report").pages()
     );
     // Words are read from the left.
     format!("{}\n{}", lines(&head, rows.map(Vec::from)).replace("---:", "---"), paragraph(&note))
@@ -98,22 +94,19 @@ fn conditions(kept: &Kept) -> String {
     let origin = kept.origin("report");
     let (machine, system, pages) = (&origin.machine, &origin.system, origin.pages());
     paragraph(&format!(
-        "Picture: a million live ids, two threads; hollow marks one at a time, filled ones in batches of up to 1,024{}. \
-         Tables: nanoseconds an id in batches (and one by one). {}Ids are integers, and one in ten is a redelivery. \
+        "Picture: a million live ids, two threads; hollow marks one at a time, filled ones in batches of up to 1,024, \
+         bars read ahead. Tables: nanoseconds an id in batches (and one by one). {AHEAD}Ids are integers, and one in ten is a redelivery. \
          Medians of three runs in turns, {pages} ({system}), on {machine}. Ratios carry over better than \
          nanoseconds. Of a map that is purged once a window and four times, each figure is the better one.{}",
-        if kept.has_ahead("report") { ", bars read ahead" } else { "" },
-        if kept.has_ahead("report") { AHEAD } else { "" },
         by_own_clock(kept)
     ))
 }
 
 /// Says what moka, which cannot be given the time, held of the live ids.
 fn by_own_clock(kept: &Kept) -> String {
-    kept.held("report").map_or(" moka's figures are to be measured by its own clock.".to_string(), |held| {
-        let [least, most] = held.map(|share| format!("{:.1}", 100.0 * share));
-        format!(" To moka ids come by its own clock; it held {least} to {most} % of the live ones.")
-    })
+    let held = kept.held("report").expect("moka was measured");
+    let [least, most] = held.map(|share| format!("{:.1}", 100.0 * share));
+    format!(" To moka ids come by its own clock; it held {least} to {most} % of the live ones.")
 }
 
 /// Names the machine of a report, and the day.
@@ -181,10 +174,10 @@ fn all(kept: &Kept, report: &str, settings: &[At]) -> String {
 
 /// The window, alone and with its history, against the fastest rival of each setting.
 fn against_rivals(kept: &Kept, report: &str) -> String {
-    let (mut rows, has_huge) = (Vec::new(), report == "report" && kept.has(HUGE));
+    let (mut rows, is_here) = (Vec::new(), report == "report");
     for (live, threads) in [(100_000, 1), (100_000, 2), (1_000_000, 1), (1_000_000, 2)] {
         let ways = [(BATCH, false, "batches"), (1, true, "read ahead"), (1, false, "one by one")];
-        for (batch, ahead, how) in ways.into_iter().filter(|way| !way.1 || kept.has_ahead(report)) {
+        for (batch, ahead, how) in ways.into_iter().filter(|way| !way.1 || is_here) {
             let at = At { ahead, ..At::new(live, threads, batch) };
             let how = if batch == 1 { how.to_string() } else { format!("{}: {how}", place(&at)) };
             let rival = kept.rival(report, at);
@@ -196,14 +189,14 @@ fn against_rivals(kept: &Kept, report: &str) -> String {
                 times(ours("hapax window"), rival),
                 times(ours("hapax window+history"), rival),
             ];
-            if has_huge {
+            if is_here {
                 row.push(times(kept.of(HUGE, "hapax window", at)[0], kept.rival(HUGE, at)));
             }
             rows.push(row);
         }
     }
     let head = ["", "fastest rival: ns", "window: ns", "times as fast", "with history", "all on huge pages"];
-    lines(&head[..head.len() - usize::from(!has_huge)], rows)
+    lines(&head[..head.len() - usize::from(!is_here)], rows)
 }
 
 /// Other mixes of ids, each a report of its own, and the mean of them.
@@ -284,9 +277,6 @@ fn stores(kept: &Kept) -> String {
 
 /// Nanoseconds that a check adds to a loop with work.
 fn work(kept: &Kept) -> String {
-    if !kept.has("work") {
-        return "Not measured yet: `scripts/figures work`.".into();
-    }
     let mut rows = Vec::new();
     for live in [100_000, 1_000_000] {
         let at = At { work: WORK, ..At::new(live, 1, 1) };
