@@ -61,7 +61,7 @@ fn readme(kept: &Kept) -> String {
     };
     let figures = [
         measured("ns an id, one by one", &|strategy| million(strategy, 1, 1), million(single, 2, BATCH)),
-        measured("ns an id, read ahead", &ahead, million(single, 2, BATCH)),
+        measured("ns an id, read ahead (`prepare` on receipt)", &ahead, million(single, 2, BATCH)),
         measured("ns an id, in batches", &|strategy| million(strategy, 1, BATCH), million(pipelined, 2, BATCH)),
         measured("bytes an id (Redis: on its server)", &memory, on_the_server),
         measured("longest pause at 100,000 ids a second", &wait, wait(pipelined)),
