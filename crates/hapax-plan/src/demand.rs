@@ -226,7 +226,7 @@ impl Demand {
 
     fn validate_history(&self) -> Result<(), InvalidOption> {
         let without = |option, given: Option<f64>| {
-            let got = format_args!("{}", given.unwrap_or_default());
+            let got = given.unwrap_or_default();
             check(given.is_none(), option, got, "a history, without which it means nothing")
         };
         let Some(horizon) = self.horizon else {
