@@ -5,7 +5,7 @@ pub(super) use super::time::{NANOSECOND, StoreTime};
 use hapax_store::sync::{Mutex, Ordering, StdAtomicU64, lock};
 use hapax_store::*;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A backend under test.
 pub trait Fixture: Sync {
@@ -91,8 +91,8 @@ pub(super) struct Bench<'f> {
     pub(super) keeps_doubt: bool,
     prefix: String,
     attempts: StdAtomicU64,
-    /// The names of the cases so far; the last one is the running one.
-    cases: Mutex<Vec<String>>,
+    /// The names of the cases so far; the last one is the running one, which began then.
+    cases: Mutex<(Vec<String>, Instant)>,
 }
 
 impl<'f> Bench<'f> {
@@ -107,27 +107,48 @@ impl<'f> Bench<'f> {
             keeps_doubt: fixture.keeps_doubt(),
             prefix: format!("{:08x}", random >> 32),
             attempts: StdAtomicU64::new(random >> 2),
-            cases: Mutex::default(),
+            cases: Mutex::new((Vec::new(), Instant::now())),
         }
     }
 
     /// Returns the running case.
     fn current(&self) -> String {
-        lock(&self.cases).last().cloned().unwrap_or_default()
+        lock(&self.cases).0.last().cloned().unwrap_or_default()
+    }
+
+    /// Runs some cases. Of a machine so busy that a case takes longer than its distance to the ends
+    /// of leases, a wrong answer says nothing of the store: then they run again, ten times in all.
+    pub(super) async fn in_time(&self, cases: impl AsyncFn(&Bench<'f>) -> Checked) -> Checked {
+        let before = lock(&self.cases).0.len();
+        let mut again = 9;
+        loop {
+            let checked = cases(self).await;
+            let late = matches!(self.time, StoreTime::Passes { slack } if lock(&self.cases).1.elapsed() > slack);
+            if checked.is_ok() || !late || again == 0 {
+                return checked;
+            }
+            again -= 1;
+            lock(&self.cases).0.truncate(before);
+        }
     }
 
     pub(super) fn outcome(&self, checked: Checked) -> Result<Report, Failure> {
         match checked {
-            Ok(()) => Ok(Report::new(lock(&self.cases).clone(), self.time)),
+            Ok(()) => Ok(Report::new(lock(&self.cases).0.clone(), self.time)),
             Err(wrong) => Err(Failure::new(wrong, self.current(), self.prefix.clone())),
         }
     }
 
     /// Returns a store, and a scope of the case's own.
     pub(super) async fn case(&self, name: &str) -> Case {
-        lock(&self.cases).push(name.to_owned());
-        let scope = Scope::new(&format!("{} {name}", self.prefix)).expect("a valid name");
+        {
+            let mut cases = lock(&self.cases);
+            cases.0.push(name.to_owned());
+            cases.1 = Instant::now();
+        }
         let first_attempt = self.attempts.fetch_add(1 << 24, Ordering::Relaxed);
+        // Another one if the case is run again.
+        let scope = Scope::new(&format!("{} {name} {first_attempt:x}", self.prefix)).expect("a valid name");
         let store = self.fixture.open().await;
         Case { store, scope, first_attempt, slack: self.slack(), asked: Mutex::default() }
     }

@@ -76,13 +76,13 @@ pub async fn verify_store<F: Fixture>(fixture: &F) -> Result<Report, Failure> {
 }
 
 async fn verify(bench: &Bench<'_>) -> Checked {
-    marks::verify(bench).await?;
-    times::verify(bench).await?;
-    tokens::verify(bench).await?;
-    claims::verify(bench).await?;
-    doubt::verify(bench).await?;
-    records::verify(bench).await?;
-    together::verify(bench).await
+    bench.in_time(async |bench| marks::verify(bench).await).await?;
+    bench.in_time(async |bench| times::verify(bench).await).await?;
+    bench.in_time(async |bench| tokens::verify(bench).await).await?;
+    bench.in_time(async |bench| claims::verify(bench).await).await?;
+    bench.in_time(async |bench| doubt::verify(bench).await).await?;
+    bench.in_time(async |bench| records::verify(bench).await).await?;
+    bench.in_time(async |bench| together::verify(bench).await).await
 }
 
 #[cfg(test)]

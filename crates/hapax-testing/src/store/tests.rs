@@ -6,6 +6,7 @@ use crate::tests::judged::timed;
 use hapax::ManualClock;
 use hapax_store::*;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 struct InMemory<S> {
@@ -137,4 +138,49 @@ fn with_slack_a_flaw_of_a_second_is_not_noticed() {
         let verified = runtime().block_on(verify_store(&Server(InMemory { clock, store })));
         assert_eq!(verified.is_err(), is_noticed, "{verified:?}");
     }
+}
+
+/// A machine that stands still for longer than a case's distance to the end of a lease.
+#[test]
+fn a_server_whose_machine_stands_still_meanwhile_passes_and_a_flawed_one_does_not() {
+    const SLACK: Duration = Duration::from_millis(200);
+
+    struct Busy {
+        server: InMemory<Flawed>,
+        /// How often the machine will yet stand still.
+        stalls: AtomicU32,
+    }
+
+    impl Fixture for Busy {
+        type Store = Arc<Flawed>;
+
+        async fn open(&self) -> Arc<Flawed> {
+            self.server.open().await
+        }
+
+        async fn advance(&self, by: Duration) {
+            self.server.advance(by).await;
+            let is_near_an_end = by == fixture::LEASE - SLACK;
+            if is_near_an_end && self.stalls.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
+                std::thread::sleep(SLACK * 2);
+                self.server.advance(SLACK * 2).await;
+            }
+        }
+
+        fn time(&self) -> StoreTime {
+            StoreTime::Passes { slack: SLACK }
+        }
+    }
+
+    let verified = |flaw, stalls| {
+        let clock = ManualClock::new();
+        let store = Arc::new(Flawed::new(clock.clone(), flaw));
+        let fixture = Busy { server: InMemory { clock, store }, stalls: AtomicU32::new(stalls) };
+        let report = runtime().block_on(verify_store(&fixture))?;
+        assert_eq!(fixture.stalls.into_inner(), 0);
+        Ok::<_, Failure>(report)
+    };
+    let (quiet, busy) = (verified(Flaw::None, 0).unwrap(), verified(Flaw::None, 3).unwrap());
+    assert_eq!(quiet.cases, busy.cases);
+    assert!(verified(Flaw::LeasesDoNotEnd, 3).is_err());
 }

@@ -9,7 +9,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS "{prefix}_inbox_id" ON {inbox} (name, id, othe
 --
 -- They are locked, and removed when they are done. If nothing is to be kept of them (_removes), they
 -- are removed right away: a transaction that fails has that undone, and {inbox_put_back} undoes it for
--- some. What nobody has locked lately is not locked for that, as in {inbox_settle}.
+-- some. They are locked before, also what nobody has locked lately: an operator may do so between a
+-- look and the removal, which would wait for him.
 --
 -- Each handling calls this, so operators are qualified: to set a path takes as long as to look.
 CREATE OR REPLACE FUNCTION {inbox_hold}(
@@ -26,35 +27,12 @@ DECLARE
     _running pg_catalog.int8[] := ARRAY[pg_catalog.pg_backend_pid()::pg_catalog.int8,
         (pg_catalog.date_part('epoch', pg_catalog.now()) OPERATOR(pg_catalog.*) 1000000::pg_catalog.float8)::pg_catalog.int8];
     _taken pg_catalog.refcursor := 'hapax_taken';
-    _ours pg_catalog.bool;
-    _gone pg_catalog.int8[];
     _claims pg_catalog.int8[] := ARRAY(SELECT c.token FROM {inbox_claims} c
         WHERE c.token OPERATOR(pg_catalog.=) ANY (_tokens) AND c.name OPERATOR(pg_catalog.=) _name);
     _held pg_catalog.int8[];
 BEGIN
-    IF _removes THEN
-        IF pg_catalog.cardinality(_positions) OPERATOR(pg_catalog.>) 1 THEN
-            OPEN _taken NO SCROLL FOR SELECT m.* FROM {inbox} m WHERE m.position OPERATOR(pg_catalog.=) ANY (_positions);
-        END IF;
-        IF pg_catalog.cardinality(pg_catalog.array_remove(_keys, NULL)) OPERATOR(pg_catalog.=) 0 THEN
-            _ours := _tokens OPERATOR(pg_catalog.<@) _claims;
-        ELSE
-            _ours := NOT EXISTS (SELECT FROM unnest(_keys, _tokens) u(key, token) WHERE NOT CASE WHEN u.key IS NULL
-                THEN u.token OPERATOR(pg_catalog.=) ANY (_claims)
-                ELSE EXISTS (SELECT FROM {inbox_keys} k WHERE k.name OPERATOR(pg_catalog.=) _name
-                    AND k.key OPERATOR(pg_catalog.=) u.key AND k.token OPERATOR(pg_catalog.=) u.token) END);
-        END IF;
-        IF _ours AND _attempts[1] OPERATOR(pg_catalog.=) ALL (_attempts) THEN
-            WITH gone AS (
-                DELETE FROM {inbox} m WHERE m.position OPERATOR(pg_catalog.=) ANY (_positions) AND m.dead_at IS NULL
-                    AND m.attempts OPERATOR(pg_catalog.=) _attempts[1]
-                    AND (m.xmax OPERATOR(pg_catalog.=) '0'::pg_catalog.xid OR m.xmax OPERATOR(pg_catalog.=) m.xmin)
-                RETURNING m.position
-            ) SELECT pg_catalog.array_agg(g.position) INTO _gone FROM gone g;
-            IF pg_catalog.cardinality(_gone) OPERATOR(pg_catalog.=) pg_catalog.cardinality(_positions) THEN
-                RETURN pg_catalog.array_cat(_running, _gone);
-            END IF;
-        END IF;
+    IF _removes AND pg_catalog.cardinality(_positions) OPERATOR(pg_catalog.>) 1 THEN
+        OPEN _taken NO SCROLL FOR SELECT m.* FROM {inbox} m WHERE m.position OPERATOR(pg_catalog.=) ANY (_positions);
     END IF;
     _held := ARRAY(
         SELECT f.position FROM unnest(_keys, _tokens, _positions, _attempts) u(key, token, position, attempts),
@@ -70,7 +48,7 @@ BEGIN
     IF _removes THEN
         DELETE FROM {inbox} m WHERE m.position OPERATOR(pg_catalog.=) ANY (_held);
     END IF;
-    RETURN pg_catalog.array_cat(pg_catalog.array_cat(_running, _gone), _held);
+    RETURN pg_catalog.array_cat(_running, _held);
 END $$;
 
 -- Puts messages back that {inbox_hold} has removed in this transaction, as they were.
