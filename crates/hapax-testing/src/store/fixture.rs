@@ -91,6 +91,8 @@ pub(super) struct Bench<'f> {
     pub(super) keeps_doubt: bool,
     prefix: String,
     attempts: StdAtomicU64,
+    /// How often cases were run again.
+    repeated: StdAtomicU64,
     /// The names of the cases so far; the last one is the running one, which began then.
     cases: Mutex<(Vec<String>, Instant)>,
 }
@@ -107,6 +109,7 @@ impl<'f> Bench<'f> {
             keeps_doubt: fixture.keeps_doubt(),
             prefix: format!("{:08x}", random >> 32),
             attempts: StdAtomicU64::new(random >> 2),
+            repeated: StdAtomicU64::new(0),
             cases: Mutex::new((Vec::new(), Instant::now())),
         }
     }
@@ -120,14 +123,15 @@ impl<'f> Bench<'f> {
     /// of leases, a wrong answer says nothing of the store: then they run again, ten times in all.
     pub(super) async fn in_time(&self, cases: impl AsyncFn(&Bench<'f>) -> Checked) -> Checked {
         let before = lock(&self.cases).0.len();
-        let mut again = 9;
+        let mut left = 9;
         loop {
             let checked = cases(self).await;
             let late = matches!(self.time, StoreTime::Passes { slack } if lock(&self.cases).1.elapsed() > slack);
-            if checked.is_ok() || !late || again == 0 {
+            if checked.is_ok() || !late || left == 0 {
                 return checked;
             }
-            again -= 1;
+            left -= 1;
+            self.repeated.fetch_add(1, Ordering::Relaxed);
             lock(&self.cases).0.truncate(before);
         }
     }
@@ -147,8 +151,9 @@ impl<'f> Bench<'f> {
             cases.1 = Instant::now();
         }
         let first_attempt = self.attempts.fetch_add(1 << 24, Ordering::Relaxed);
-        // Another one if the case is run again.
-        let scope = Scope::new(&format!("{} {name} {first_attempt:x}", self.prefix)).expect("a valid name");
+        // Another one each time that the case is run again.
+        let again = "'".repeat(self.repeated.load(Ordering::Relaxed) as usize);
+        let scope = Scope::new(&format!("{} {name}{again}", self.prefix)).expect("a valid name");
         let store = self.fixture.open().await;
         Case { store, scope, first_attempt, slack: self.slack(), asked: Mutex::default() }
     }
