@@ -91,7 +91,7 @@ pub(super) struct Bench<'f> {
     pub(super) keeps_doubt: bool,
     prefix: String,
     attempts: StdAtomicU64,
-    /// How often cases were run again.
+    /// The number of times that cases were run again.
     repeated: StdAtomicU64,
     /// The names of the cases so far; the last one is the running one, which began then.
     cases: Mutex<(Vec<String>, Instant)>,

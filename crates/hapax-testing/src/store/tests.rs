@@ -147,7 +147,7 @@ fn a_server_whose_machine_stands_still_meanwhile_passes_and_a_flawed_one_does_no
 
     struct Busy {
         server: InMemory<Flawed>,
-        /// How often the machine will yet stand still.
+        /// The number of times that the machine will yet stand still.
         stalls: AtomicU32,
     }
 
