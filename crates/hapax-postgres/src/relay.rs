@@ -68,8 +68,9 @@ const MIB: usize = 1 << 20;
 /// Topics take turns: one with few messages does not wait for one with millions.
 ///
 /// Nobody waits for rows that others have locked, such as an operator with `SELECT … FOR UPDATE`:
-/// they are not claimed. All else is published and settled. A message that is locked while it is in
-/// flight is published once, unless its relay dies.
+/// they are not claimed. All else is published and settled. (Who locks a row while it is removed is
+/// waited for, for 200 ms at most.) A message that is locked while it is in flight is published
+/// once, unless its relay dies.
 ///
 /// If eight messages of a topic fail that never failed before, and none succeeds in between, the
 /// broker is assumed to be away. The topic pauses then, for 200 ms at first and 30 s at last; other
