@@ -31,9 +31,6 @@ DECLARE
         WHERE c.token OPERATOR(pg_catalog.=) ANY (_tokens) AND c.name OPERATOR(pg_catalog.=) _name);
     _held pg_catalog.int8[];
 BEGIN
-    IF _removes AND pg_catalog.cardinality(_positions) OPERATOR(pg_catalog.>) 1 THEN
-        OPEN _taken NO SCROLL FOR SELECT m.* FROM {inbox} m WHERE m.position OPERATOR(pg_catalog.=) ANY (_positions);
-    END IF;
     _held := ARRAY(
         SELECT f.position FROM unnest(_keys, _tokens, _positions, _attempts) u(key, token, position, attempts),
         LATERAL (
@@ -46,6 +43,10 @@ BEGIN
         ) f
     );
     IF _removes THEN
+        -- Nobody changes them any more: what it sees is what is removed.
+        IF pg_catalog.cardinality(_held) OPERATOR(pg_catalog.>) 1 THEN
+            OPEN _taken NO SCROLL FOR SELECT m.* FROM {inbox} m WHERE m.position OPERATOR(pg_catalog.=) ANY (_held);
+        END IF;
         DELETE FROM {inbox} m WHERE m.position OPERATOR(pg_catalog.=) ANY (_held);
     END IF;
     RETURN pg_catalog.array_cat(_running, _held);

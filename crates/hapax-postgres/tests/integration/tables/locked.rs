@@ -176,6 +176,53 @@ fn messages_of_keys_that_are_locked_are_settled() {
     });
 }
 
+/// A whole table, as what is locked between a settlement's look and its removal would be waited for.
+#[test]
+fn a_settlement_gives_up_waiting_and_is_tried_again_and_nothing_is_published_twice() {
+    Place::run(async |place| {
+        let mut client = place.client().await;
+        let ids: Vec<String> = (0..LOCKED).map(|n| format!("{n}")).collect();
+        place.enqueue_all(&mut client, "t", ids.iter().map(|id| NewMessage::new(id, ""))).await;
+        let broker = Counter::new(&place, "LOCK TABLE {p}_outbox IN EXCLUSIVE MODE").await;
+        let operator = pid(&broker.operator).await;
+        let (stop, running) = start(place.relay(), &broker);
+        let waits = "SELECT pid, query_start::text FROM pg_stat_activity
+            WHERE $1 = ANY(pg_blocking_pids(pid)) AND query LIKE '%outbox_settle%'";
+        let seen = Mutex::new(HashSet::new());
+        let waited = async |settlements| {
+            until("settlements wait", async || {
+                let waiting = client.query(waits, &[&operator]).await.unwrap();
+                let mut seen = seen.lock().unwrap();
+                seen.extend(waiting.iter().map(|row| (row.get::<_, i32>(0), row.get::<_, String>(1))));
+                seen.len() >= settlements
+            })
+            .await;
+        };
+        waited(1).await;
+        // Less than the time after which the relay itself gives up. Five times, since a busy machine
+        // may be late once.
+        let longer =
+            format!("SET lock_timeout = '3s'; BEGIN; LOCK TABLE {}_outbox IN ROW EXCLUSIVE MODE", place.prefix);
+        let mut is_first = false;
+        for settlements in 2..7 {
+            let (session, longer) = (place.client().await, longer.clone());
+            let waiting = tokio::spawn(async move { session.batch_execute(&longer).await });
+            waited(settlements).await;
+            is_first = !waiting.is_finished();
+            waiting.abort();
+            if is_first {
+                break;
+            }
+        }
+        assert!(is_first, "settlements wait as long as somebody who waits for three seconds");
+        broker.end().await;
+        until_empty(&place, &client).await;
+        stop.send(true).unwrap();
+        running.await.unwrap();
+        assert_eq!((broker.times().len(), broker.often()), (LOCKED, vec![]));
+    });
+}
+
 /// Rows of the inbox, of its keys, and of what says that somebody is awake.
 #[test]
 fn a_worker_waits_for_no_operator() {
