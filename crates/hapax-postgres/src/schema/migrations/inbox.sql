@@ -30,24 +30,24 @@ DECLARE
     _claims pg_catalog.int8[] := ARRAY(SELECT c.token FROM {inbox_claims} c
         WHERE c.token OPERATOR(pg_catalog.=) ANY (_tokens) AND c.name OPERATOR(pg_catalog.=) _name);
     _held pg_catalog.int8[];
+    _rows pg_catalog.tid[];
 BEGIN
-    _held := ARRAY(
-        SELECT f.position FROM unnest(_keys, _tokens, _positions, _attempts) u(key, token, position, attempts),
+    SELECT pg_catalog.array_agg(f.position), pg_catalog.array_agg(f.at) INTO _held, _rows
+        FROM unnest(_keys, _tokens, _positions, _attempts) u(key, token, position, attempts),
         LATERAL (
-            SELECT m.position FROM {inbox} m WHERE m.position OPERATOR(pg_catalog.=) u.position
+            SELECT m.position, m.ctid AS at FROM {inbox} m WHERE m.position OPERATOR(pg_catalog.=) u.position
                 AND m.attempts OPERATOR(pg_catalog.=) u.attempts AND m.dead_at IS NULL
                 AND CASE WHEN u.key IS NULL THEN u.token OPERATOR(pg_catalog.=) ANY (_claims)
                 ELSE EXISTS (SELECT FROM {inbox_keys} k WHERE k.name OPERATOR(pg_catalog.=) _name
                     AND k.key OPERATOR(pg_catalog.=) u.key AND k.token OPERATOR(pg_catalog.=) u.token) END
             FOR UPDATE OF m SKIP LOCKED OFFSET 0
-        ) f
-    );
+        ) f;
     IF _removes THEN
         -- Nobody changes them any more: what it sees is what is removed.
-        IF pg_catalog.cardinality(_held) OPERATOR(pg_catalog.>) 1 THEN
-            OPEN _taken NO SCROLL FOR SELECT m.* FROM {inbox} m WHERE m.position OPERATOR(pg_catalog.=) ANY (_held);
+        IF pg_catalog.cardinality(_rows) OPERATOR(pg_catalog.>) 1 THEN
+            OPEN _taken NO SCROLL FOR SELECT m.* FROM {inbox} m WHERE m.ctid OPERATOR(pg_catalog.=) ANY (_rows);
         END IF;
-        DELETE FROM {inbox} m WHERE m.position OPERATOR(pg_catalog.=) ANY (_held);
+        DELETE FROM {inbox} m WHERE m.ctid OPERATOR(pg_catalog.=) ANY (_rows);
     END IF;
     RETURN pg_catalog.array_cat(_running, _held);
 END $$;
