@@ -176,7 +176,7 @@ fn messages_of_keys_that_are_locked_are_settled() {
     });
 }
 
-/// A whole table, as what is locked between a settlement's look and its removal would be waited for.
+/// A whole table, since what is locked between a settlement's look and its removal is waited for.
 #[test]
 fn a_settlement_gives_up_waiting_and_is_tried_again_and_nothing_is_published_twice() {
     Place::run(async |place| {
@@ -199,8 +199,8 @@ fn a_settlement_gives_up_waiting_and_is_tried_again_and_nothing_is_published_twi
             .await;
         };
         waited(1).await;
-        // Less than the time after which the relay itself gives up. Five times, since a busy machine
-        // may be late once.
+        // Less than the time after which the relay itself gives up. Five times: a busy machine may
+        // be late once.
         let longer =
             format!("SET lock_timeout = '3s'; BEGIN; LOCK TABLE {}_outbox IN ROW EXCLUSIVE MODE", place.prefix);
         let mut is_first = false;
