@@ -6,7 +6,11 @@ use super::scenario::scenario;
 use super::scenarios;
 
 scenarios! {
-    a_table_is_started_between_two_callers: scenario(&[], &[&[Check(1, 1)], &[Start(1, 2), Check(1, 1)]]);
+    a_table_is_started_between_two_callers: scenario(
+        &[],
+        &[&[Check(1, 1)], &[Start(1, 2), Check(1, 1)]],
+    )
+    .with_a_preemption_less();
     an_entry_of_the_older_table: scenario(&[Check(1, 1)], &[&[Start(1, 2)], &[Check(1, 2)]]);
     an_entry_of_the_older_table_is_looked_for: scenario(
         &[Check(1, 1)],
@@ -31,7 +35,8 @@ scenarios! {
         &[],
         &[&[Check(1, 1)], &[Start(1, 2), Check(1, 1)]],
     )
-    .with_refresh();
+    .with_refresh()
+    .with_a_preemption_less();
     refreshed_by_two_in_two_tables: scenario(&[Check(1, 1), Start(1, 2)], &[&[Check(1, 2)], &[Check(1, 4)]])
         .with_refresh();
     forgotten_while_a_table_is_started: scenario(
