@@ -81,8 +81,11 @@ async fn forward(
 }
 
 async fn connect(address: SocketAddr) -> RedisStore {
-    let options = RedisOptions::single(format!("redis://{address}"), "orders").response_timeout(LATE);
-    RedisStore::connect(options).await.expect("a store")
+    connect_to(format!("redis://{address}")).await
+}
+
+async fn connect_to(url: String) -> RedisStore {
+    answer(async || RedisStore::connect(RedisOptions::single(url.clone(), "orders").response_timeout(LATE)).await).await
 }
 
 fn key(id: &str) -> RecordKey {
@@ -130,7 +133,7 @@ fn what_was_given_up_is_not_carried_out_when_the_network_delivers_it() {
             held_by: None,
             doubt: Duration::ZERO,
         };
-        assert!(store.claim(&[other]).await.is_ok());
+        answer(async || store.claim(std::slice::from_ref(&other)).await).await;
         middlebox.hold();
         let (retention, lease) = (RETENTION, RETENTION);
         let mark = [Mark { key: key("marked"), attempt: 7, retention }];
@@ -161,9 +164,7 @@ fn a_user_who_may_not_end_connections_connects_anew_all_the_same() {
     assert_eq!(server.ask::<String>(&user), "OK");
     runtime().block_on(async {
         let middlebox = Middlebox::to(server.address()).await;
-        let options =
-            RedisOptions::single(format!("redis://u:p@{}", middlebox.address), "orders").response_timeout(LATE);
-        let store = RedisStore::connect(options).await.expect("a store");
+        let store = connect_to(format!("redis://u:p@{}", middlebox.address)).await;
         look(&store, &["a"]).await;
         middlebox.hold();
         let keys = [key("a")];
