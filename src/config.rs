@@ -88,12 +88,12 @@ impl Builder {
         Builder { window: Some(window), ..self }
     }
 
-    /// Sets how many live ids the window has room for to begin with, at 18.4 bytes each. Default: a
+    /// Sets how many live ids the window has room for to begin with, at 21.2 bytes each. Default: a
     /// million, or as many as [`max_memory_bytes`](Builder::max_memory_bytes) has room for.
     ///
-    /// A tenth more fit, too. Of as many as the capacity, 2 in a million are forgotten early, of a
-    /// tenth more 8; nearly none of those that come at once. With still more ids the window grows,
-    /// with fewer again it shrinks, to no less than this.
+    /// A fifth more fit, too. Of as many as the capacity, 2 in ten million are forgotten early, of
+    /// a quarter more 80; nearly none of those that come at once. With still more ids the window
+    /// grows, with fewer again it shrinks, to no less than this.
     pub fn capacity(self, ids: usize) -> Self {
         Builder { capacity: Some(ids), ..self }
     }
@@ -103,8 +103,8 @@ impl Builder {
     ///
     /// The window grows in steps of up to three times, each a table of its own; older tables are
     /// given back when all their ids have expired. Until then, for one window, it takes up to four
-    /// times 18.4 bytes a live id. (Steps from a small table can be larger.) In the long run three
-    /// fifths of this memory hold ids: 35 million in 1 GiB. With more, the oldest go first, are
+    /// times 21.2 bytes a live id. (Steps from a small table can be larger.) In the long run three
+    /// fifths of this memory hold ids: 30 million in 1 GiB. With more, the oldest go first, are
     /// counted ([`WindowStats::evicted_live`]), and [`WindowStats::effective_window`] tells how old
     /// the youngest of them was. If the limit is what the capacity takes, the window never grows.
     /// (A [`history`](Builder::history) comes on top, and does not grow.)
@@ -117,13 +117,13 @@ impl Builder {
 
     /// Sets whether a thread gets memory ready when the window grows, and gives it back, so that no
     /// check waits for that. The thread lives only as long as that takes. Without it, the caller
-    /// that finds three quarters of the capacity taken does it at once, which takes up to a second
+    /// that finds six sevenths of the capacity taken does it at once, which takes up to a second
     /// for a GiB; then answers are repeatable to the last evicted id, if one thread checks.
     /// Default: a thread. (What the window begins with is ready when it is built: for 32 MiB and
     /// more, up to four threads ask for it, whatever is set here, and end.)
     ///
-    /// In a rush, when a third of the window brings a tenth more than the capacity (or three
-    /// quarters of what a later table has room for) and the thread is not ready yet, callers do not
+    /// In a rush, when a third of the window brings a quarter more than the capacity (or nine
+    /// tenths of what a later table is rated for) and the thread is not ready yet, callers do not
     /// go on to overfill the table: one check in some thousands makes 2 MiB of the next one ready,
     /// which takes 0.2 to 3 ms, or, if others have begun the last part, waits for them, at most 10
     /// ms. (A table of up to 2 MiB, 100,000 ids, is made ready by the check that needs it.) So as

@@ -141,7 +141,7 @@
 //! - An id accepted at t is a duplicate at every t' with t' - t < W, in the engine's time: an event
 //!   that comes late counts as of the latest. The window remembers it for at most two ticks longer,
 //!   with a tick of at most W / 100.
-//! - Exceptions are rare, stated and counted: at the rated capacity one or two ids in a million are
+//! - Exceptions are rare, stated and counted: at the rated capacity two ids in ten million are
 //!   forgotten before their time, at the byte budget as many as do not fit
 //!   ([`WindowStats::evicted_live`]); two ids collide once in 2 x 10^13 checks.
 //! - Nothing is shared between processes, and nothing is remembered across restarts, unless there

@@ -93,14 +93,14 @@ use std::time::Duration;
 ///   [ticks](WindowStats::tick). Time does not run backwards: an earlier time than one already
 ///   given counts as the latest given.
 /// - The exception is a digest that had to go before its time, which is counted
-///   ([`WindowStats::evicted_live`]): about 1.5 digests in a million at the rated capacity, 8 at a
-///   tenth more, where it grows; more when it may not grow any more.
+///   ([`WindowStats::evicted_live`]): two digests in ten million at the rated capacity, 8 in a
+///   million at a quarter more, where it grows; more when it may not grow any more.
 /// - Two different digests collide with a probability of 5e-14 per check.
 ///
 /// # Growth
 ///
-/// The window starts with room for `capacity`, and a tenth more. When its table is full it starts a
-/// larger one, and looks at the old one until everything in it has expired. When much less has come
+/// The window starts with room for `capacity`, and a quarter more. When its table is full it starts
+/// a larger one, and looks at the old one until everything in it has expired. When much less has come
 /// for three quarters of a window, it starts a smaller one, so that memory goes back to the system
 /// within two windows, if there are calls that give it the time.
 /// [`with_max_memory_bytes`](Window::with_max_memory_bytes) sets where growth ends. A thread that
@@ -109,7 +109,7 @@ use std::time::Duration;
 ///
 /// # Cost
 ///
-/// It takes 18.4 bytes of memory for each digest of the capacity, at least 64 KiB. A check reads
+/// It takes 21.2 bytes of memory for each digest of the capacity, at least 64 KiB. A check reads
 /// one cache line and writes one word with a compare-and-swap; one in ten reads a second bucket,
 /// and after growing, for one window, each reads a bucket of each older table. No locks, no
 /// allocation.

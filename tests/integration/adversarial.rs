@@ -172,9 +172,9 @@ impl Occupancy {
     }
 }
 
-/// Returns the buckets for this many ids: 3.48 for each.
+/// Returns the buckets for this many ids: 3.02 for each.
 fn buckets(capacity: u64) -> usize {
-    ((capacity as f64 / (8.0 * 0.4348)).ceil() as usize).next_multiple_of(2)
+    ((capacity as f64 / (8.0 * 0.378)).ceil() as usize).next_multiple_of(2)
 }
 
 /// Builds an engine with room for this many ids, which cannot grow.

@@ -183,12 +183,12 @@ fn a_steady_rate_within_the_capacity_changes_nothing() {
 }
 
 #[test]
-fn a_tenth_more_than_the_capacity_fits_into_its_table() {
+fn a_fifth_more_than_the_capacity_fits_into_its_table() {
     let large = long(200_000, 1_000_000);
     for (capacity, steps) in [(100_000, 1), (100_000, 200), (large, 1), (large, 150)] {
         let clock = clock_at_1000();
         let dedup = Dedup::builder().seed(7).window(WINDOW).capacity(capacity).clock(clock.clone()).build().unwrap();
-        let live = capacity as u64 * 107 / 100;
+        let live = capacity as u64 * 122 / 100;
         // All at once; or at a steady rate for longer than a window.
         let each = if steps == 1 { live } else { live / 100 };
         for step in 0..steps {
@@ -203,13 +203,13 @@ fn a_tenth_more_than_the_capacity_fits_into_its_table() {
 }
 
 #[test]
-fn a_rush_of_less_than_a_tenth_too_many_makes_no_table_ready_whatever_the_ids_are() {
+fn a_rush_of_a_fifth_too_many_makes_no_table_ready_whatever_the_ids_are() {
     for seed in 0..long(4, 30) {
         let builder = Dedup::builder().seed(seed).window(WINDOW).capacity(100_000);
         let dedup = builder.clock(clock_at_1000()).build().unwrap();
-        fresh(&dedup, 0..108_500);
+        fresh(&dedup, 0..123_000);
         let bytes = window(&dedup).bytes;
-        assert!(bytes < 2_000_000, "seed {seed}: {bytes} bytes");
+        assert!(bytes < 2_200_000, "seed {seed}: {bytes} bytes");
     }
 }
 
@@ -311,7 +311,7 @@ fn a_thread_does_the_same_in_the_background() {
 #[test]
 fn the_limit_must_have_room_for_the_capacity() {
     let error = Dedup::builder().capacity(1_000_000).max_memory_bytes(MIB).build().unwrap_err();
-    let expected = "option `max_memory_bytes`: got 1048576, expected at least the 18399360 bytes that the capacity of 1000000 takes";
+    let expected = "option `max_memory_bytes`: got 1048576, expected at least the 21164032 bytes that the capacity of 1000000 takes";
     assert_eq!(error.to_string(), expected);
     // More than the default limit is possible, and then there is no growth.
     assert!(Dedup::builder().capacity(1_000).max_memory_bytes(64 << 10).build().is_ok());

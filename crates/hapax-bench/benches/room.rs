@@ -78,7 +78,7 @@ impl Stream {
                 .dedup
                 .check_batch((start..start + BATCH).filter(|n| n % DUPLICATE != 0).map(Int::from), &mut verdicts);
         }
-        (0..2 * window / TURN + 1).for_each(|_| drop(stream.turn(in_batches)));
+        (0..2 * window / TURN + 1).for_each(|_| _ = stream.turn(in_batches));
         stream
     }
 

@@ -3,9 +3,12 @@
 
 use super::sizes::{RATED_LOAD, Sizes, capacity_of};
 
-/// The share of its capacity at which a table is full if nothing may be lost until there is another
-/// one.
-pub const LOSSLESS_SHARE: f64 = 0.75;
+/// The share of its slots at which a table is full if nothing may be lost until there is another
+/// one: of ids that fill it for the first time, 3 in 10^9 have been lost by then.
+const LOSSLESS_LOAD: f64 = 0.326;
+
+/// The share of its capacity that this is.
+pub const LOSSLESS_SHARE: f64 = LOSSLESS_LOAD / RATED_LOAD;
 
 /// The conditions under which a table is full, unless there is a rush.
 #[derive(Clone, Copy, Debug)]
@@ -18,21 +21,18 @@ pub(crate) struct Full {
 }
 
 impl Full {
-    /// The conditions a tenth beyond the rated capacity, so that a window whose capacity was chosen
-    /// well keeps its table: there, 8 ids in a million are lost instead of 2. (At the rated load a
-    /// window displaces twelve times as many. Half as many looks let a rush on a busy machine lose
-    /// ids.)
-    pub(crate) const RATED: Full = Full { load: RATED_LOAD + 0.045, displaced_a_bucket: 1.0 / 128.0 };
-    /// The conditions at three quarters of the rated capacity: of ids that fill a table for the
-    /// first time, 3 in 10^9 have been lost by then.
-    pub(crate) const LOSSLESS: Full = Full { load: RATED_LOAD * LOSSLESS_SHARE, displaced_a_bucket: 1.0 / 512.0 };
+    /// The conditions a quarter beyond the rated capacity, so that a window whose capacity was
+    /// chosen well keeps its table: there, 8 ids in a million are lost. (Half as many looks let a
+    /// rush on a busy machine lose ids.)
+    pub(crate) const RATED: Full = Full { load: 0.48, displaced_a_bucket: 1.0 / 128.0 };
+    pub(crate) const LOSSLESS: Full = Full { load: LOSSLESS_LOAD, displaced_a_bucket: 1.0 / 512.0 };
 }
 
 /// The share of the window within which a table fills in a rush: at more than twice the rated rate.
 pub(crate) const RUSH: f64 = 1.0 / 3.0;
 
 /// The same sign if there may be a rush: ids that fill a table for the first time have displaced
-/// this many when it is at two thirds of its rated capacity.
+/// this many when it is at three quarters of its rated capacity.
 pub(crate) const DISPLACED_IN_A_RUSH: f64 = 1.0 / 2048.0;
 
 /// The share of the window over which the rate of ids is measured, to decide whether less memory
@@ -58,19 +58,19 @@ pub(crate) struct Survey {
 impl Survey {
     /// Returns true if ids may be coming faster than the table is rated for.
     pub(crate) fn may_become_rush(&self) -> bool {
-        !self.is_first() && self.rushed > RATED_LOAD * 0.5
+        !self.is_first() && self.rushed > LOSSLESS_LOAD * 0.67
     }
 
     /// Returns true if it is time to make the next table ready, in case of a rush.
     pub(crate) fn is_rush_ahead(&self) -> bool {
-        !self.is_first() && self.rushed > RATED_LOAD * 0.65
+        !self.is_first() && self.rushed > LOSSLESS_LOAD * 0.87
     }
 
     /// Returns true if ids come so fast that the table will be overfull long before the first of
     /// them expire. Then there is no point in waiting until it loses some.
     pub(crate) fn is_rush(&self) -> bool {
         // As many ids as the capacity, at once, are what it was chosen for; of ids that fill a
-        // table for the first time, 3 in ten million are lost until it is at a tenth more.
+        // table for the first time, 3 in ten million are lost until it is at a quarter more.
         let full = if self.is_first() { Full::RATED } else { Full::LOSSLESS };
         self.rushed > full.load
     }
