@@ -65,12 +65,12 @@ BEGIN
         ELSIF NOT is_double THEN
             INSERT INTO {marks} (slot, consumer, id, content, expires_at)
                 SELECT newest & {slot_mask}, $1, $2, $3, clock_timestamp() + $4 * interval '1 microsecond'
-                FROM {mark_state} s WHERE s.one = 1 AND s.newest = newest AND NOT s.is_double ON CONFLICT DO NOTHING;
+                FROM {mark_state} s WHERE s.newest = newest AND NOT s.is_double ON CONFLICT DO NOTHING;
             IF FOUND THEN RETURN NULL; END IF;
         ELSE
             INSERT INTO {marks} (slot, consumer, id, content, expires_at)
                 SELECT (newest - 1) & {slot_mask}, $1, $2, $3, clock_timestamp() + $4 * interval '1 microsecond'
-                FROM {mark_state} s WHERE s.one = 1 AND s.newest = newest AND s.is_double ON CONFLICT DO NOTHING;
+                FROM {mark_state} s WHERE s.newest = newest AND s.is_double ON CONFLICT DO NOTHING;
             IF FOUND THEN
                 BEGIN
                     INSERT INTO {marks} (slot, consumer, id, content, expires_at) VALUES (newest & {slot_mask}, $1, $2, $3,

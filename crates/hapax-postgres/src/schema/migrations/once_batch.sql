@@ -31,14 +31,14 @@ BEGIN
             WITH written AS (
                 INSERT INTO {marks} AS m (slot, consumer, id, expires_at)
                 SELECT newest & {slot_mask}, $1, u.id, {until} FROM {mark_state} s, unnest(rest) u(id)
-                WHERE s.one = 1 AND s.newest = newest AND NOT s.is_double ORDER BY u.id
+                WHERE s.newest = newest AND NOT s.is_double ORDER BY u.id
                 ON CONFLICT DO NOTHING RETURNING m.id, m.first_at
             ) SELECT array_agg(w.id), array_agg(w.first_at) INTO taken, taken_at FROM written w;
         ELSE
             WITH written AS (
                 INSERT INTO {marks} AS m (slot, consumer, id, expires_at)
                 SELECT (newest - 1) & {slot_mask}, $1, u.id, {until} FROM {mark_state} s, unnest(rest) u(id)
-                WHERE s.one = 1 AND s.newest = newest AND s.is_double ORDER BY u.id
+                WHERE s.newest = newest AND s.is_double ORDER BY u.id
                 ON CONFLICT DO NOTHING RETURNING m.id
             ) SELECT array_agg(w.id) INTO taken FROM written w;
             BEGIN
