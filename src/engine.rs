@@ -172,8 +172,8 @@ impl Engine {
     fn check_with(&self, history: &HistoryTier, digest: Digest, at: Reading) -> Verdict {
         // The memory of both tiers is asked for at the same time.
         self.window.prefetch(digest);
-        let look = history.look(digest);
-        if look.seen {
+        let (look, seen) = history.look(&digest);
+        if seen {
             return self.check_known(history, digest, at);
         }
         let outcome = self.decide(digest, at);

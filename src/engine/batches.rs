@@ -4,7 +4,7 @@ use super::claims::Respected;
 use super::{DUPLICATE, Engine, FRESH_BY_HISTORY, FRESH_BY_WINDOW, IN_PROGRESS, Noting};
 use crate::clock::Reading;
 use crate::digest::Digest;
-use crate::history::{HistoryTier, Look};
+use crate::history::{HistoryTier, Look, LookForFew};
 use crate::id_set::{CHUNK, IdSet};
 use crate::journal::Journal;
 use crate::stats::Counts;
@@ -153,7 +153,7 @@ impl Engine {
     /// Looks for up to eight digests in the history; returns those that it may have seen.
     #[inline(never)]
     fn look_for_few(&self, history: &HistoryTier, digests: &[Digest], looks: &mut [Look]) -> u8 {
-        self.window.kernel().call(|| history.look_for_few(digests, looks))
+        self.window.kernel().work(LookForFew { history, digests, looks })
     }
 
     /// Returns true if a look at the window that finds an id there is all that a check does.

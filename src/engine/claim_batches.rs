@@ -48,7 +48,7 @@ impl Engine {
             ids.iter().for_each(|id| history.prefetch(*id));
             order.retain(|&i| {
                 let id = ids[usize::from(i)];
-                let is_known = history.look(id).seen;
+                let is_known = history.contains(id);
                 if is_known {
                     tried[usize::from(i)] = self.claim_known(history, &request(id), at);
                 }

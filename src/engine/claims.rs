@@ -187,7 +187,7 @@ impl Engine {
         self.window.advance(at);
         if let Some(history) = &self.history
             && self.unconfirmed == Unconfirmed::Duplicate
-            && history.look(request.id).seen
+            && history.contains(request.id)
         {
             return self.claim_known(history, request, at);
         }

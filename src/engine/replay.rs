@@ -86,7 +86,7 @@ impl Engine {
             },
             |chunk, _, _| {
                 let now = history.tick(self.window.no_earlier(at.time));
-                chunk.digests().iter().for_each(|digest| history.insert_looked(&history.look(*digest), now));
+                chunk.digests().iter().for_each(|digest| history.insert_looked(&history.look(digest).0, now));
             },
         );
     }

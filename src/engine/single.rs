@@ -140,15 +140,15 @@ impl<const GROWN: bool> Checks<Remembered<GROWN>> for Engine {
         } else {
             return self.check_grown(asked);
         }
-        let look = history.look(asked.id);
+        let (look, seen) = history.look_by(looks.avx2(), &asked.id);
         // What the history may have seen is not inserted here: most of it is in the window.
-        match self.window.check_shortly::<GROWN>(looks, asked, !look.seen) {
+        match self.window.check_shortly::<GROWN>(looks, asked, !seen) {
             Short::Fresh if !self.claims.are_used() => {
                 history.insert_looked(&look, history.tick(self.window.no_earlier(asked.time)));
                 self.counters.add_one(FRESH_BY_HISTORY)
             }
             Short::Duplicate if self.is_look_enough() => self.counters.add_one(DUPLICATE),
-            _ if look.seen => self.end_known_check(history, asked),
+            _ if seen => self.end_known_check(history, asked),
             Short::Fresh => self.end_inserted(asked),
             Short::Late(roster, packed) => self.end_late(asked, roster, packed),
             Short::Duplicate | Short::Undecided | Short::Elsewhere => looks.check::<Undecided, _>(self, asked),

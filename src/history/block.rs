@@ -53,9 +53,9 @@ pub(super) use for_shape;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     /// The bits in each word that has some: in the first `W` of these.
-    bits: [u64; WORDS],
+    pub(super) bits: [u64; WORDS],
     /// The numbers of these words, if there are two.
-    pair: [u8; 2],
+    pub(super) pair: [u8; 2],
 }
 
 impl Pattern {
@@ -64,17 +64,12 @@ impl Pattern {
     /// Sets this to the pattern of a digest. (Set, so that two words are not written as four.)
     #[inline(always)]
     pub(crate) fn set<const W: usize, const B: u32>(&mut self, digest: Digest) {
-        // Block numbers are made of the high bits of `place`; its low bits, and all of `mark`, are
-        // free. Each word gets a mix of both; the best bits of the mix are the high bits of the
-        // product.
-        let base = (digest.mark ^ digest.place.rotate_left(32)).wrapping_add(digest.place);
-        let random = |i: usize| base.wrapping_mul(ODD[i]) ^ digest.mark.rotate_left(23 * i as u32);
-        // (A loop, which is inlined wherever this is, as calls of closures are not.)
+        let lanes = lanes(digest);
         for (i, bits) in self.bits.iter_mut().enumerate().take(W) {
-            *bits = self::bits::<B>(random(i));
+            *bits = bits_of::<W, B>(&lanes, i);
         }
         if W < WORDS {
-            self.pair = pair(digest.mark);
+            self.pair = PAIRS[pair(digest)];
         }
     }
 
@@ -92,23 +87,51 @@ impl Pattern {
     }
 }
 
-/// Odd constants without pattern: the fractional parts of the golden ratio and of square roots.
-const ODD: [u64; WORDS] = [0x9e37_79b9_7f4a_7c15, 0xbb67_ae85_84ca_a73b, 0x3c6e_f372_fe94_f82b, 0xa54f_f53a_5f1d_36f1];
+/// The factors of the four lanes: the fractional parts of the golden ratio and of the square roots
+/// of 3, 2 and 7, which are odd numbers without pattern.
+pub(super) const FACTORS: [u32; WORDS] = [0x9e37_79b9, 0xbb67_ae85, 0x6a09_e667, 0xa54f_f53b];
 
-/// Returns one of the six pairs of words, by the low bits (the patterns are made of high ones).
+/// The bytes by which the halves of a digest are rotated to the right, in each of the lanes.
+pub(super) const ROTATIONS: [u32; WORDS] = [2, 2, 5, 5];
+
+/// The bytes of a lane, the best first: the middle of a product has something of all its factors'
+/// bits.
+pub(super) const BYTES: [u32; 8] = [4, 3, 5, 2, 6, 1, 0, 7];
+
+/// The pairs of words.
+pub(super) const PAIRS: [[u8; 2]; 6] = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
+
+/// Returns the random bytes that bits are drawn by: six bits of each.
+///
+/// Block numbers are made of the high bits of `place`; its low half, and all of `mark`, are free.
+/// Each byte is one of those twelve, combined with one of a product, so that those that have the
+/// same of the twelve differ. (By vectors, all of this is four instructions.)
 #[inline(always)]
-fn pair(mark: u64) -> [u8; 2] {
-    const PAIRS: [[u8; 2]; 6] = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
-    PAIRS[(((mark & 0xffff_ffff) * 6) >> 32) as usize]
+fn lanes(Digest { mark, place }: Digest) -> [u64; WORDS] {
+    let free = [mark, place << 32 | mark >> 32];
+    std::array::from_fn(|lane| {
+        let product = u64::from([mark, place][lane % 2] as u32) * u64::from(FACTORS[lane]);
+        product ^ free[lane % 2].rotate_right(8 * ROTATIONS[lane])
+    })
 }
 
-/// Returns `B` bits of a word, drawn with replacement.
+/// Returns the number of one of the six pairs of words, by the high bits of a byte that no pattern
+/// of two words has.
 #[inline(always)]
-fn bits<const B: u32>(random: u64) -> u64 {
+pub(super) fn pair(digest: Digest) -> usize {
+    (((digest.mark & 0xffff_ffff) * PAIRS.len() as u64) >> 32) as usize
+}
+
+/// Returns the bits of a pattern's word: `B` of them, drawn with replacement. If the pattern has
+/// two words, each has two lanes, in turn.
+#[inline(always)]
+fn bits_of<const W: usize, const B: u32>(lanes: &[u64; WORDS], i: usize) -> u64 {
+    let turns = WORDS / W;
     let mut word = 0;
-    for i in 1..=B {
-        // (The highest bits that are left. A shift by a word takes its low six bits as they are.)
-        word |= 1_u64.wrapping_shl(random.rotate_left(6 * i) as u32);
+    for draw in 0..B as usize {
+        let byte = lanes[i + W * (draw % turns)] >> (8 * BYTES[draw / turns]);
+        // (A shift by a word takes its low six bits as they are.)
+        word |= 1_u64.wrapping_shl(byte as u32);
     }
     word
 }
@@ -159,20 +182,6 @@ mod tests {
         for (words, bits) in [2, WORDS].into_iter().flat_map(|words| (1..=8).map(move |bits| (words, bits))) {
             assert_eq!(for_shape!(Shape { words, bits }, called()), (words, bits));
         }
-    }
-
-    fn are_drawn<const B: u32>() {
-        let random = 0x0123_4567_89ab_cdef_u64;
-        let drawn = (0..B).map(|i| 1 << (random.rotate_left(6 * i) >> 58)).fold(0, |word: u64, bit: u64| word | bit);
-        assert_eq!(bits::<B>(random), drawn, "{B}");
-    }
-
-    #[test]
-    fn as_many_bits_are_drawn_as_are_asked_for() {
-        are_drawn::<1>();
-        are_drawn::<2>();
-        are_drawn::<7>();
-        are_drawn::<8>();
     }
 
     #[test]

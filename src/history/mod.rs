@@ -1,9 +1,13 @@
 //! Tier 2: ids that were seen within the horizon, as a guess.
 //!
-//! [`block`] decides which bits stand for an id, [`sizing`] how many there must be, [`rotating`]
-//! how they are forgotten, [`turn`] the word that decides when; [`options`] is what users ask for.
+//! [`block`] decides which bits stand for an id, [`looks`] whether they are there, [`sizing`] how
+//! many there must be, [`rotating`] how they are forgotten, [`turn`] the word that decides when;
+//! [`options`] is what users ask for.
 
+#[cfg(all(target_arch = "x86_64", not(modelled)))]
+mod avx2;
 mod block;
+mod looks;
 #[cfg(all(test, loom))]
 mod models;
 mod options;
@@ -13,9 +17,9 @@ mod sizing;
 mod tests;
 mod turn;
 
+pub(crate) use looks::{Look, LookForFew};
 #[cfg(any(fuzzing, test))]
 pub(crate) use options::history;
 pub use options::{History, Unconfirmed};
-pub(crate) use rotating::Look;
 pub use rotating::{HistoryStats, HistoryTier};
 pub use sizing::{Density, Size, rate_in};

@@ -12,13 +12,13 @@
 //! cleared comes later than that: it first says in the shard's word that the next generation begins
 //! after it ([`Turn::put_off`]).
 
-use super::block::{Pattern, Shape, WORDS, for_shape};
+use super::block::{Shape, WORDS};
 use super::sizing::Size;
 use super::turn::Turn;
 use crate::clock::{HUNDRED_YEARS, nanos_of};
 use crate::digest::Digest;
 use crate::error::check;
-use crate::id_set::{CHUNK, IdSet};
+use crate::id_set::CHUNK;
 use crate::memory::{LINE_BYTES, Lines, Zeroed};
 use crate::mutation::{Rule, obeys};
 use crate::sync::{AtomicU64, Ordering};
@@ -71,6 +71,8 @@ pub struct HistoryTier {
     /// The state of each shard: when its current generation began, and which one that is.
     pub(super) turns: Box<[AtomicU64]>,
     pub(super) shape: Shape,
+    #[cfg(all(target_arch = "x86_64", not(modelled)))]
+    pub(super) draws: super::avx2::Draws,
     /// The time for which a generation takes insertions, and for which each is found at least.
     pub(super) horizon_ticks: u64,
 }
@@ -86,20 +88,6 @@ pub struct HistoryStats {
     pub bytes: usize,
 }
 
-/// The result of a look for a digest.
-#[derive(Clone, Copy)]
-pub(crate) struct Look {
-    index: usize,
-    pattern: Pattern,
-    /// True if the digest may have been seen.
-    pub(crate) seen: bool,
-}
-
-impl Look {
-    /// No look yet. (No block has this number, rather than the first.)
-    pub(crate) const NONE: Self = Look { index: usize::MAX, pattern: Pattern::NONE, seen: false };
-}
-
 /// Two generations side by side.
 #[repr(align(64))]
 #[derive(Default)]
@@ -112,7 +100,7 @@ unsafe impl Zeroed for Block {}
 const _: () = assert!(cfg!(modelled) || size_of::<Block>() == LINE_BYTES);
 
 /// The number of blocks in a shard: 64 KiB of them.
-const SHARD_BLOCKS: usize = 1024;
+pub(super) const SHARD_BLOCKS: usize = 1024;
 
 /// Nanoseconds per tick: any time fits into a shard's word.
 pub(super) const TICK_NANOS: u64 = 4;
@@ -141,6 +129,8 @@ impl HistoryTier {
             blocks: Lines::new(size.blocks, "history")?,
             turns: (0..Self::shards_of(size.blocks)).map(|_| AtomicU64::new(Turn::UNUSED.0)).collect(),
             shape: size.shape,
+            #[cfg(all(target_arch = "x86_64", not(modelled)))]
+            draws: super::avx2::Draws::of(size.shape),
             horizon_ticks: nanos_of(horizon).div_ceil(TICK_NANOS),
         })
     }
@@ -172,116 +162,23 @@ impl HistoryTier {
     /// Returns true if the digest may have been seen within the horizon. `false` is certain.
     #[inline]
     pub fn contains(&self, digest: Digest) -> bool {
-        self.look(digest).seen
+        self.look(&digest).1
     }
 
     /// Remembers a digest.
     #[inline]
     pub fn insert(&self, digest: Digest, at: Timestamp) {
-        self.insert_looked(&self.look(digest), self.tick(at));
+        self.insert_looked(&self.look(&digest).0, self.tick(at));
     }
 
     #[inline(always)]
     fn check_at_tick(&self, digest: Digest, now: u64) -> Outcome {
-        let look = self.look(digest);
-        if look.seen {
+        let (look, seen) = self.look(&digest);
+        if seen {
             return Outcome::Duplicate;
         }
         self.insert_looked(&look, now);
         Outcome::Fresh
-    }
-
-    /// Looks for a digest.
-    #[inline(always)]
-    pub(crate) fn look(&self, digest: Digest) -> Look {
-        let pattern = for_shape!(self.shape, self.pattern(digest));
-        let mut look = Look { index: scale(digest.place, self.blocks.len()), pattern, seen: false };
-        look.seen = if self.shape.words == WORDS { self.has::<WORDS>(&look) } else { self.has::<2>(&look) };
-        look
-    }
-
-    #[inline(always)]
-    fn pattern<const W: usize, const B: u32>(&self, digest: Digest) -> Pattern {
-        let mut pattern = Pattern::NONE;
-        pattern.set::<W, B>(digest);
-        pattern
-    }
-
-    /// Looks for up to eight digests, which is faster than one by one. Returns the set of those
-    /// that may have been seen, a bit each. (Inlined, so that it may be compiled for vectors.)
-    #[inline(always)]
-    pub(crate) fn look_for_few(&self, digests: &[Digest], looks: &mut [Look]) -> u8 {
-        debug_assert!(digests.len() <= looks.len() && digests.len() <= 8);
-        for_shape!(self.shape, self.look_for_each(digests, looks))
-    }
-
-    #[inline(always)]
-    fn look_for_each<const W: usize, const B: u32>(&self, digests: &[Digest], looks: &mut [Look]) -> u8 {
-        let mut seen = 0;
-        for (i, (digest, look)) in digests.iter().zip(looks).enumerate() {
-            self.look_by::<W, B>(*digest, look);
-            seen |= u8::from(look.seen) << i;
-        }
-        seen
-    }
-
-    #[inline(always)]
-    fn look_by<const W: usize, const B: u32>(&self, digest: Digest, look: &mut Look) {
-        look.index = scale(digest.place, self.blocks.len());
-        look.pattern.set::<W, B>(digest);
-        look.seen = self.is_in::<W>(look);
-    }
-
-    /// Returns true if a generation has a pattern. Without branches, for many in turn.
-    #[inline(always)]
-    fn is_in<const W: usize>(&self, look: &Look) -> bool {
-        let block = &self.blocks[look.index].0;
-        let is_in = |generation: usize| look.pattern.is_in::<W>(|word| load(&block[generation][word]));
-        is_in(0) | is_in(1)
-    }
-
-    /// Returns the same for one pattern: if it is not there, a word of each generation says so.
-    #[inline(always)]
-    fn has<const W: usize>(&self, look: &Look) -> bool {
-        let has = |words: &[AtomicU64; WORDS]| look.pattern.words::<W>().all(|(i, bits)| bits & !load(&words[i]) == 0);
-        self.blocks[look.index].0.iter().any(has)
-    }
-
-    /// Remembers a digest that was looked for; the time is given as a [`tick`](Self::tick).
-    #[inline(always)]
-    pub(crate) fn insert_looked(&self, look: &Look, now: u64) {
-        if self.shape.words == WORDS { self.insert_by::<WORDS>(look, now) } else { self.insert_by::<2>(look, now) }
-    }
-
-    /// Remembers those of a chunk of digests that are in a set. `meanwhile` is called once for each
-    /// look.
-    #[inline(always)]
-    pub(crate) fn insert_chunk(&self, looks: &[Look], set: IdSet, now: u64, meanwhile: impl FnMut()) {
-        if self.shape.words == WORDS {
-            self.insert_each::<WORDS>(looks, set, now, meanwhile);
-        } else {
-            self.insert_each::<2>(looks, set, now, meanwhile);
-        }
-    }
-
-    #[inline(always)]
-    fn insert_each<const W: usize>(&self, looks: &[Look], set: IdSet, now: u64, mut meanwhile: impl FnMut()) {
-        for (i, look) in looks.iter().enumerate() {
-            meanwhile();
-            if set.contains(i) {
-                self.insert_by::<W>(look, now);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn insert_by<const W: usize>(&self, look: &Look, now: u64) {
-        let current = self.current(look.index / SHARD_BLOCKS, now);
-        let generation = &self.blocks[look.index].0[current];
-        // Relaxed: see `look_by`.
-        for (word, bits) in look.pattern.words::<W>() {
-            generation[word].fetch_or(bits, Ordering::Relaxed);
-        }
     }
 
     /// Asks for the memory that a check of this digest will need, without waiting for it.
@@ -342,7 +239,7 @@ impl HistoryTier {
 
     /// Returns the generation into which a shard's insertions go now.
     #[inline(always)]
-    fn current(&self, shard: usize, now: u64) -> usize {
+    pub(super) fn current(&self, shard: usize, now: u64) -> usize {
         // Acquire: partner of the release in `clear_other`. A thread that sees that a generation is
         // current also sees it cleared.
         let turn = Turn(self.turns[shard].load(Ordering::Acquire));
@@ -413,13 +310,6 @@ impl HistoryTier {
     pub(crate) fn tick(&self, at: Timestamp) -> u64 {
         (at.as_nanos() / TICK_NANOS).max(1)
     }
-}
-
-/// Loads a word of a block. Relaxed: bits are only compared with bits. A thread that learned of an
-/// insertion by other means than these words has synchronized with it there.
-#[inline(always)]
-fn load(word: &AtomicU64) -> u64 {
-    word.load(Ordering::Relaxed)
 }
 
 impl std::fmt::Debug for HistoryTier {

@@ -54,6 +54,25 @@ fn the_first_moment_is_one_like_any_other() {
 }
 
 #[test]
+fn every_shape_has_its_rate() {
+    let asked = testkit::long(200_000, 20_000_000);
+    let digester = Digester::with_seed(4);
+    for (words, bits) in [2, 4].into_iter().flat_map(|words| (1..=8).map(move |bits| (words, bits))) {
+        let size = Size { shape: Shape { words, bits }, blocks: 1_000 };
+        let ids = (1..).map(|load| load * 1_000).find(|ids| size.rate_with(*ids as f64) >= 0.01).unwrap();
+        let history = HistoryTier::of_size(HOUR, size).unwrap();
+        let digest = |id: u64| digester.digest(id.to_le_bytes());
+        (0..ids).for_each(|id| history.insert(digest(id), Timestamp::from_secs(1)));
+        let found = (ids..ids + asked).filter(|id| history.contains(digest(*id))).count() as f64;
+        let expected = asked as f64 * size.rate_with(ids as f64);
+        // The ids that are there are a sample, too: their loads differ by as much again.
+        let margin = 0.02 * expected + 6.0 * expected.sqrt();
+        println!("{words} words, {bits} bits, {ids} ids: {found} of {expected:.0}");
+        assert!((found - expected).abs() < margin, "{words} words, {bits} bits: {found} of {expected}");
+    }
+}
+
+#[test]
 fn an_id_is_remembered_for_a_horizon_to_the_tick_and_not_for_two() {
     const MILLISECOND: Duration = Duration::from_millis(1);
     let horizon = MILLISECOND.as_nanos() as u64 / TICK_NANOS;
@@ -102,7 +121,7 @@ fn a_generation_that_is_over_leaves_nothing_in_any_block() {
 #[test]
 fn a_shard_that_turns_leaves_the_ids_of_others() {
     // In the first shard and in the last one.
-    let id = |place: u64, number: u64| Digest { place, mark: number << 32 | 0x9e37_79b9 };
+    let id = |place: u64, number: u64| Digest { place, mark: (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) };
     for [turning, other] in [[0, u64::MAX], [u64::MAX, 0]] {
         let history = HistoryTier::new(HOUR, 1e-4, 20_000).unwrap();
         assert!(history.turns.len() > 1);

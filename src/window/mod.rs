@@ -49,9 +49,10 @@ pub mod planned {
 pub(crate) use self::bits::slot::{Tag, scale};
 use self::bits::tick::Tick;
 pub(crate) use self::checks::kernel::{Compiled, Kernel};
-pub(crate) use self::checks::looks::{Asked, Checks, Looks};
+pub(crate) use self::checks::looks::{Asked, ByVectors, Checks, Looks};
 use self::growth::Growth;
 use self::growth::sizes::{buckets_for, buckets_unasked};
+pub(crate) use self::look::Avx2;
 pub(crate) use self::table_set::alone::Short;
 pub(crate) use self::table_set::roster::Roster;
 use self::table_set::table::Table;

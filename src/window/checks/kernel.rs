@@ -1,7 +1,7 @@
 //! The way of looking at buckets that a window uses: decided once, when it is built.
 
 use super::batch::{Chunk, Decided};
-use super::looks::{Asked, Checks, Looks, Portable};
+use super::looks::{Asked, ByVectors, Checks, Looks, Portable};
 use crate::id_set::IdSet;
 use crate::sync::AtomicU64;
 use crate::window::bits::slot::SLOTS;
@@ -77,10 +77,10 @@ impl Kernel {
         Compiled(call!(self, compiled(std::marker::PhantomData::<(K, C)>), check::<K, C>))
     }
 
-    /// Calls a function that is compiled as a whole for the vectors of this way.
+    /// Does work that is compiled as a whole for the vectors of this way.
     #[inline(always)]
-    pub(crate) fn call<R>(self, function: impl FnOnce() -> R) -> R {
-        call!(self, call(function), function())
+    pub(crate) fn work<W: ByVectors>(self, work: W) -> W::Answer {
+        call!(self, work(work), work.by(None))
     }
 
     /// Calls [`bucket::contains`].

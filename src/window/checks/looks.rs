@@ -4,6 +4,7 @@
 use crate::Timestamp;
 use crate::clock::Reading;
 use crate::digest::Digest;
+use crate::window::look::Avx2;
 use crate::window::protocol::bucket_memory::BucketMemory;
 use crate::window::table_set::table::TableMemory;
 
@@ -11,6 +12,9 @@ use crate::window::table_set::table::TableMemory;
 pub(crate) trait Looks: Copy {
     /// Returns a table that is looked at in this way.
     fn memory(self, table: TableMemory<'_>) -> impl BucketMemory;
+
+    /// Returns the proof that the processor has AVX2, if this way is compiled for it.
+    fn avx2(self) -> Option<Avx2>;
 
     /// Checks an id by code that is compiled for this way, as a function of its own.
     fn check<K, C: Checks<K>>(self, checks: &C, asked: &Asked) -> C::Answer;
@@ -23,6 +27,15 @@ pub(crate) trait Checks<K> {
 
     /// Checks an id. (To be inlined always, or it is compiled for any processor.)
     fn check_by(&self, looks: impl Looks, asked: &Asked) -> Self::Answer;
+}
+
+/// Work that is compiled as a whole for the vectors that there are. (No closure: that is not
+/// inlined always, as this must be.)
+pub(crate) trait ByVectors {
+    type Answer;
+
+    /// Does the work.
+    fn by(self, avx2: Option<Avx2>) -> Self::Answer;
 }
 
 /// An id that a check is asked about, and when. (In memory: a check needs the registers.)
@@ -54,6 +67,11 @@ impl Looks for Portable {
     #[inline(always)]
     fn memory(self, table: TableMemory<'_>) -> impl BucketMemory {
         table
+    }
+
+    #[inline(always)]
+    fn avx2(self) -> Option<Avx2> {
+        None
     }
 
     #[inline(never)]

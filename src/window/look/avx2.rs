@@ -28,6 +28,12 @@ impl Avx2 {
         has_all.then_some(Avx2(()))
     }
 
+    /// Returns the proof.
+    #[inline(always)]
+    pub(crate) fn avx2(self) -> Option<Self> {
+        Some(self)
+    }
+
     /// Returns the proof to code that runs only where there is one.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]

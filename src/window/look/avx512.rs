@@ -5,6 +5,7 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "counts of slots")]
 
+use super::avx2::Avx2;
 use super::view::{Glance, Sight, View};
 use crate::sync::AtomicU64;
 use crate::window::bits::slot::{Key, SLOTS, Slot, VERSION_BITS};
@@ -27,6 +28,13 @@ impl Avx512 {
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("lzcnt");
         has_all.then_some(Avx512(()))
+    }
+
+    /// Returns the proof that it has AVX2: AVX-512 comes with that.
+    #[inline(always)]
+    pub(crate) fn avx2(self) -> Option<Avx2> {
+        // SAFETY: so the processor has all that the function is compiled for.
+        Some(unsafe { Avx2::here() })
     }
 
     /// Returns the proof to code that runs only where there is one.

@@ -8,3 +8,11 @@ pub(super) mod avx512;
 pub(super) mod neon;
 pub(super) mod sweep;
 pub(super) mod view;
+
+#[cfg(all(target_arch = "x86_64", not(modelled)))]
+pub(crate) use avx2::Avx2;
+
+/// A proof that there is AVX2, where there is none.
+#[cfg(not(all(target_arch = "x86_64", not(modelled))))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Avx2 {}

@@ -24,6 +24,12 @@ impl Neon {
         (is_aarch64_feature_detected!("neon") && !cfg!(miri)).then_some(Neon(()))
     }
 
+    /// Returns no proof of other vectors.
+    #[inline(always)]
+    pub(crate) fn avx2(self) -> Option<super::Avx2> {
+        None
+    }
+
     /// Returns the proof to code that runs only where there is one.
     #[inline]
     #[target_feature(enable = "neon")]

@@ -5,6 +5,7 @@ use super::*;
 use crate::Outcome;
 use crate::sync::{Ordering, fence};
 use crate::window::bits::slot::{Key, Slot};
+use crate::window::look::Avx2;
 use crate::window::look::view::{Glance, Sight, View};
 use crate::window::protocol::bucket_memory::{Lost, Overtaken};
 use std::marker::PhantomData;
@@ -55,8 +56,8 @@ macro_rules! vectors {
             }
 
             #[target_feature(enable = $features)]
-            pub(in crate::window) fn call<R>(_: $proof, function: impl FnOnce() -> R) -> R {
-                function()
+            pub(in crate::window) fn work<W: ByVectors>(proof: $proof, work: W) -> W::Answer {
+                work.by(proof.avx2())
             }
 
             #[target_feature(enable = $features)]
@@ -138,6 +139,11 @@ macro_rules! vectors {
                 #[inline(always)]
                 fn memory(self, table: TableMemory<'_>) -> impl BucketMemory {
                     VectorMemory { table, vectors: self }
+                }
+
+                #[inline(always)]
+                fn avx2(self) -> Option<Avx2> {
+                    self.avx2()
                 }
 
                 #[inline(always)]
