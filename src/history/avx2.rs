@@ -14,7 +14,7 @@ use std::array::from_fn;
 pub(super) struct Draws {
     /// A bit for each lane that draws any: of two words with a bit each, the first two do.
     one: [u64; WORDS],
-    /// For each draw: where its byte is in each lane, and seven that are 0.
+    /// For each draw the place of its byte in each lane, and seven bytes that are 0.
     bytes: [[u64; WORDS]; 8],
 }
 
@@ -93,17 +93,17 @@ const fn rotations() -> [u64; WORDS] {
     let mut lanes = [0; WORDS];
     let mut i = 0;
     while i < 8 * WORDS {
-        let (lane, byte) = (i / 8, i as u32 % 8);
+        let (lane, byte) = (i / 8, i % 8);
         // The second half begins in the middle of `mark`.
-        let at = (byte + ROTATIONS[lane]) % 8 + 4 * (lane as u32 % 2);
+        let at = (byte + ROTATIONS[lane] as usize) % 8 + 4 * (lane % 2);
         lanes[lane] |= (at as u64) << (8 * byte);
         i += 1;
     }
     lanes
 }
 
-/// Where each half of a generation's words comes from, by the pair that has bits: from two words,
-/// and two that are 0.
+/// The places that the halves of a generation's words come from, by the pair that has bits: two
+/// words, and two that are 0.
 // (A constant, which is copied to where it is used: nothing must be loaded to find it.)
 const SPREAD: &[[u32; 2 * WORDS]; PAIRS.len()] = &{
     let mut spread = [[4; 2 * WORDS]; PAIRS.len()];
@@ -133,17 +133,17 @@ fn spread(words: __m128i, pair: usize) -> __m256i {
 #[target_feature(enable = "avx2")]
 fn is_in(block: &[[AtomicU64; WORDS]; 2], bits: __m256i) -> bool {
     let (first, second): (u8, u8);
-    // SAFETY: the reference makes the 64 bytes readable, and blocks are aligned to 64 bytes, as
-    // `vmovdqa` demands of its 32. Other threads may write during the read, so it must not be a
-    // plain load; inside `asm!` it may be what the hardware does: every aligned 8-byte lane of a
-    // vector load is read in one piece on all processors with AVX2 (it stays within a cache line),
-    // which is what eight relaxed loads promise. (`vptest` sets the carry if no bit is missing.)
+    // SAFETY: the reference makes the 64 bytes readable. Other threads may write during the read,
+    // so it must not be a plain load; inside `asm!` it may be what the hardware does: every aligned
+    // 8-byte lane of a vector load is read in one piece on all processors with AVX2 (it stays
+    // within a cache line), which is what eight relaxed loads promise. (`vptest` sets the carry if
+    // no bit is missing.)
     unsafe {
         std::arch::asm!(
-            "vmovdqa {words}, [{block}]",
+            "vmovdqu {words}, [{block}]",
             "vptest {words}, {bits}",
             "setc {first}",
-            "vmovdqa {words}, [{block} + 32]",
+            "vmovdqu {words}, [{block} + 32]",
             "vptest {words}, {bits}",
             "setc {second}",
             block = in(reg) block,

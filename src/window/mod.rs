@@ -101,9 +101,9 @@ use std::time::Duration;
 /// # Growth
 ///
 /// The window starts with room for `capacity`, and a quarter more. When its table is full it starts
-/// a larger one, and looks at the old one until everything in it has expired. When much less has come
-/// for three quarters of a window, it starts a smaller one, so that memory goes back to the system
-/// within two windows, if there are calls that give it the time.
+/// a larger one, and looks at the old one until everything in it has expired. When much less has
+/// come for three quarters of a window, it starts a smaller one, so that memory goes back to the
+/// system within two windows, if there are calls that give it the time.
 /// [`with_max_memory_bytes`](Window::with_max_memory_bytes) sets where growth ends. A thread that
 /// lives as long as it takes gets the memory ready; in a rush, callers
 /// [help](crate::Builder::growth_thread).

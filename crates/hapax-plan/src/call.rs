@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// The least capacity that is printed: the smallest table has room for as many, and records that
 /// have come are no limit of those to come.
-const CAPACITY_MIN: usize = 3_500;
+const CAPACITY_MIN: usize = 3_000;
 
 impl Plan {
     /// Returns the call that builds the engine, as Rust.
@@ -124,7 +124,7 @@ mod tests {
         let plan = crate::Demand::new(0.1, Duration::from_secs(60)).plan().unwrap();
         assert_eq!(plan.window.capacity, 6);
         assert!(
-            plan.builder_call().contains(".capacity(3_500)\n") && plan.filter_options().contains(" --capacity 3500 ")
+            plan.builder_call().contains(".capacity(3_000)\n") && plan.filter_options().contains(" --capacity 3000 ")
         );
     }
 

@@ -108,9 +108,9 @@ mod tests {
         let too_little = || builder().max_memory_bytes(1 << 20).build().unwrap_err();
         assert_eq!(
             said(too_little(), &["--capacity", "100k", "--max-memory", "1M"]),
-            "--max-memory: got 1 MiB, expected at least the 1.76 MiB that --capacity 100000 takes"
+            "--max-memory: got 1 MiB, expected at least the 2.02 MiB that --capacity 100000 takes"
         );
-        assert_eq!(said(too_little(), &["--max-memory", "1M"]), "--max-memory: got 1 MiB, expected at least 1.76 MiB");
+        assert_eq!(said(too_little(), &["--max-memory", "1M"]), "--max-memory: got 1 MiB, expected at least 2.02 MiB");
         let enough = crate::args::units::bytes("1.76M").unwrap();
         assert!(builder().max_memory_bytes(enough).build().is_ok(), "what is shown suffices");
         let source = std::io::Error::other("2097152 bytes are available");

@@ -323,7 +323,7 @@ fn the_call_to_paste_compiles_and_builds_the_planned_engine() {
         let dedup = pasted! {
             Dedup::builder()
                 .window(Duration::from_millis(1_500))
-                .capacity(3_500)
+                .capacity(3_000)
                 .max_memory_bytes(196_608)
                 .history(History {
                     horizon: Duration::from_secs(3_600),
@@ -379,7 +379,7 @@ fn as_printed(call: &str) -> hapax::Builder {
 fn memory_is_that_of_the_engine_to_the_byte() {
     let demand = |rate: f64| Demand::new(rate, WINDOW);
     let with_history = |rate: f64| demand(rate).history(Duration::from_secs(200)).false_positive_rate(1e-3);
-    let in_budget = |rate: f64| demand(rate).history(Duration::from_secs(200)).memory_bytes(25 << 20);
+    let in_budget = |rate: f64| demand(rate).history(Duration::from_secs(200)).memory_bytes(26 << 20);
     let plans = [1.0, 300.0, 50_000.0].into_iter().flat_map(|rate| {
         [demand(rate), demand(rate).growth(1.0), demand(rate).duplicates(0.5).peak(4.0), with_history(rate)]
     });
