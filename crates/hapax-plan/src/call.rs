@@ -59,7 +59,7 @@ impl Plan {
     /// Returns the options of `hapax filter` for the same window, history and journal.
     ///
     /// The capacity is larger than the builder's, where the memory allows it: the filter has no
-    /// thread that grows its window, so the window grows at three quarters of it.
+    /// thread that grows its window, so the window grows at six sevenths of it.
     ///
     /// ```
     /// use hapax_plan::Demand;

@@ -78,7 +78,7 @@ fn wrapped(text: &str) -> String {
 /// The note why the filter's capacity is not the builder's.
 const WHY_LARGER: &str = "\
 The filter's capacity is larger, where the memory allows it: it has no thread
-that makes its window grow, so it grows at three quarters of it. It takes";
+that makes its window grow, so it grows at six sevenths of it. It takes";
 
 fn planned(plan: &Plan) -> String {
     let call = plan.builder_call();

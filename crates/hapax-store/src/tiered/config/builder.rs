@@ -67,7 +67,7 @@ impl<S: Store> TieredBuilder<S> {
     /// [`Builder::capacity`](hapax::Builder::capacity). Default: a million, or as many as
     /// [`max_memory_bytes`](Self::max_memory_bytes) has room for.
     ///
-    /// They take 37 bytes each, twice as much as in an engine without a store: memory answers
+    /// They take 42 bytes each, twice as much as in an engine without a store: memory answers
     /// "duplicate" only if two tables over different bits of an id's digest know it, so that no id
     /// is dropped because another one looks like it.
     pub fn capacity(mut self, ids: usize) -> Self {
