@@ -56,7 +56,7 @@ fn the_first_moment_is_one_like_any_other() {
 #[test]
 fn every_shape_has_its_rate() {
     // (Rates depend on the blocks' loads: with few blocks these differ by more than what is found.)
-    let (asked, blocks) = (testkit::long(200_000, 4_000_000), testkit::long(1_000, 50_000));
+    let (asked, blocks) = (crate::long::long(200_000, 4_000_000), crate::long::long(1_000, 50_000));
     let digester = Digester::with_seed(4);
     for (words, bits) in [2, 4].into_iter().flat_map(|words| (1..=8).map(move |bits| (words, bits))) {
         let size = Size { shape: Shape { words, bits }, blocks };

@@ -22,7 +22,7 @@ impl Plan {
     /// let call = "Dedup::builder()
     ///     .window(Duration::from_secs(60))
     ///     .capacity(6_000)
-    ///     .max_memory_bytes(331_392)
+    ///     .max_memory_bytes(381_312)
     ///     .build()?";
     /// assert_eq!(plan.builder_call(), call);
     /// # Ok::<(), hapax_plan::PlanError>(())
@@ -66,7 +66,7 @@ impl Plan {
     /// use std::time::Duration;
     ///
     /// let plan = Demand::new(100.0, Duration::from_secs(60)).plan()?;
-    /// assert_eq!(plan.filter_options(), "--window 1m --capacity 8000 --max-memory 331392");
+    /// assert_eq!(plan.filter_options(), "--window 1m --capacity 6958 --max-memory 381312");
     /// # Ok::<(), hapax_plan::PlanError>(())
     /// ```
     pub fn filter_options(&self) -> String {

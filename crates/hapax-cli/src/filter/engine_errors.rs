@@ -111,7 +111,7 @@ mod tests {
             "--max-memory: got 1 MiB, expected at least the 2.02 MiB that --capacity 100000 takes"
         );
         assert_eq!(said(too_little(), &["--max-memory", "1M"]), "--max-memory: got 1 MiB, expected at least 2.02 MiB");
-        let enough = crate::args::units::bytes("1.76M").unwrap();
+        let enough = crate::args::units::bytes("2.02M").unwrap();
         assert!(builder().max_memory_bytes(enough).build().is_ok(), "what is shown suffices");
         let source = std::io::Error::other("2097152 bytes are available");
         let error = Error::OutOfMemory { tier: "history", bytes: 3 << 30, source };
