@@ -209,6 +209,9 @@ impl Dedup {
     ///
     /// For a consumer that gets ids one by one: prepare on receipt, check after decoding, and the
     /// memory has arrived. Or for another thread to check, which is then spared a part of the work.
+    /// Where more messages are there already, prepare three or four ahead of the check: of a
+    /// million live ids, one ahead takes two thirds of the time of a check alone, and these two
+    /// fifths.
     ///
     /// ```
     /// let dedup = hapax::Dedup::builder().build()?;
